@@ -72,7 +72,9 @@ impl PortSpec {
             PortSpec::Tap { options, .. } => {
                 self == open || *options == tap::Options { kind: options.kind, ..tap::Options::default() }
             }
-            PortSpec::Interface { .. } | PortSpec::Memif(_) | PortSpec::Socket(_) | PortSpec::Tunnel(_) => self == open,
+            PortSpec::Interface { .. } | PortSpec::Memif(_) | PortSpec::Socket(_) | PortSpec::Tunnel(_) => {
+                self == open
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use common::{is_up, memif, until};
@@ -13,7 +13,7 @@ use weir_net::build;
 use weir_packet::Packet;
 
 /// A testpmd, which is ended with this.
-struct Testpmd(Child);
+struct Testpmd(Child, PathBuf);
 
 impl Testpmd {
     /// `role`: `client` is the slave, `server` the master.
@@ -26,7 +26,8 @@ impl Testpmd {
             "--vdev=net_memif0,role={role},id=3,socket-abstract=no,secret=hush,socket={}{device_more}",
             socket.display()
         );
-        let prefix = format!("--file-prefix=weir{}-{number}", std::process::id());
+        let name = format!("weir{}-{number}", std::process::id());
+        let (prefix, files) = (format!("--file-prefix={name}"), Path::new("/var/run/dpdk").join(name));
         let child = Command::new("dpdk-testpmd")
             .args(["--lcores=(0,1)@(0,1)", "--no-huge", "-m", "64", "--no-pci", "--no-telemetry"])
             .args(eal_more.split_whitespace())
@@ -44,7 +45,7 @@ impl Testpmd {
             .stderr(Stdio::piped())
             .spawn()
             .expect("dpdk-testpmd (Debian: dpdk-dev) runs");
-        Testpmd(child)
+        Testpmd(child, files)
     }
 
     /// Kills it; gives what it said.
@@ -61,6 +62,8 @@ impl Testpmd {
 impl Drop for Testpmd {
     fn drop(&mut self) {
         let said = self.kill();
+        // Killed, it leaves them behind.
+        let _ = std::fs::remove_dir_all(&self.1);
         if std::thread::panicking() {
             eprintln!("{said}");
         }

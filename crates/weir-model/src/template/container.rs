@@ -14,6 +14,9 @@ use crate::error::quote;
 /// own.
 pub const CAPABILITIES: [&str; 6] = ["AUDIT_WRITE", "FSETID", "IPC_LOCK", "NET_ADMIN", "NET_RAW", "SYS_NICE"];
 
+/// Directories of a container that the system fills.
+const SYSTEM: [&str; 3] = ["/dev", "/proc", "/sys"];
+
 /// Which container image, and how it runs. In `command`, `environment`, `addresses`, `routes`, `name-servers` and `update`,
 /// `$NAME` or `${NAME}` stands for the value of a parameter, and `$$` for `$`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -167,6 +170,12 @@ pub(super) fn container(
     }
     if let Some(at) = f.get("writable") {
         c.writable = directories(r, &at)?;
+        let of_system = |d: &&String| {
+            SYSTEM.iter().any(|s| d.strip_prefix(s).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+        };
+        if let Some(wrong) = c.writable.iter().find(of_system) {
+            r.error(&at, format!("{} is the system's", quote(wrong)), format!("leave out {}", SYSTEM.join(", ")));
+        }
     }
     Some(c)
 }
@@ -291,6 +300,7 @@ mod tests {
             ("container: {image: ./x, capabilities: [SYS_ADMIN]}", "NET_ADMIN"),
             ("container: {image: ./x, routes: {all: 10.0.0.1}}", "all"),
             ("container: {image: ./x, writable: [var]}", "full path"),
+            ("container: {image: ./x, writable: [/proc/sys]}", "the system's"),
             ("container: {image: ./x, memory: 64}", "such as 64 MB"),
             ("container: {image: ./x, cpu: 0}", "1"),
             ("container: {image: ./x}\nhandlers: {status: status.sh}", "full path in the container"),
