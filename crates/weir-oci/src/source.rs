@@ -89,7 +89,7 @@ mod tests {
             ("nginx", "HOST/REPOSITORY"),
             ("library/nginx:1", "HOST/REPOSITORY"),
             ("ghcr.io/UPPER", "invalid reference"),
-            ("ghcr.io/a@sha256:12", "digest"),
+            ("ghcr.io/a@sha256:12", "invalid reference"),
             ("", "HOST"),
         ] {
             let e = parse(bad).unwrap_err().to_string();

@@ -171,10 +171,16 @@ pub(super) fn container(
     if let Some(at) = f.get("writable") {
         c.writable = directories(r, &at)?;
         let of_system = |d: &&String| {
-            SYSTEM.iter().any(|s| d.strip_prefix(s).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+            SYSTEM
+                .iter()
+                .any(|s| d.strip_prefix(s).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
         };
         if let Some(wrong) = c.writable.iter().find(of_system) {
-            r.error(&at, format!("{} is the system's", quote(wrong)), format!("leave out {}", SYSTEM.join(", ")));
+            r.error(
+                &at,
+                format!("{} is the system's", quote(wrong)),
+                format!("leave out {}", SYSTEM.join(", ")),
+            );
         }
     }
     Some(c)
@@ -295,7 +301,7 @@ mod tests {
             ("", "container"),
             ("container: {}", "image"),
             ("container: {image: ./x, addresses: {lam: $ADDRESS}}", "no port \"lam\"; known here: lan, wan"),
-            ("container: {image: ./x, addresses: {lan: $ADRESS}}", "did you mean 'ADDRESS'?"),
+            ("container: {image: ./x, addresses: {lan: $ADRESS}}", "did you mean \"ADDRESS\"?"),
             ("container: {image: ./x, command: [a, \"cost: $\"]}", "write $$ for a $"),
             ("container: {image: ./x, capabilities: [SYS_ADMIN]}", "NET_ADMIN"),
             ("container: {image: ./x, routes: {all: 10.0.0.1}}", "all"),

@@ -129,7 +129,7 @@ pub struct HostAddress {
 
 text_form!(HostAddress, {
     "description": "The address of an interface, with its prefix length: 10.0.0.1/24.",
-    "type": "string", "pattern": "^[0-9A-Fa-f.:]+(/[0-9]{1,3})?$"
+    "type": "string", "pattern": (format!("^{ADDRESS}(/[0-9]{{1,3}})?$"))
 });
 
 impl HostAddress {

@@ -100,7 +100,8 @@ fn the_kernels_vxlan_is_the_other_end_of_an_access_point() {
     carries_files(&lab);
 
     // A trace goes on to where the outer headers are put on.
-    let trace = lab.ns("node").spawn_weir(&["trace", "tunnel", "--match", "icmp", "-c", "1"]);
+    let trace =
+        lab.ns("node").spawn_weir(&["trace", "tunnel", "--match", "icmp and src host 10.7.0.1", "-c", "1"]);
     until("a packet", || {
         pings(&client, "10.7.0.2");
         trace.stdout().contains("sent to udp at 10.0.0.1:4789")

@@ -348,8 +348,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a position in a register outlives its change",
         file: "crates/weir-jit/src/translate/ops.rs",
-        text: "let known = if self.packet.is_settled(&self.code.b) { KnownPosition::Is(v) } else { KnownPosition::Unknown };",
-        instead: "let known = self.packet.places.get(off / 4).copied().unwrap_or(KnownPosition::Is(v));",
+        text: "if self.packet.is_settled(&self.code.b) { KnownPosition::Is(v) } else { KnownPosition::Unknown };",
+        instead: "self.packet.places.get(off / 4).copied().unwrap_or(KnownPosition::Is(v));",
         test: JIT,
     },
     Mutation {
