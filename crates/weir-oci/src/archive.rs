@@ -109,7 +109,7 @@ impl Archive {
                 let bytes = content::verified(&image, &digest, bytes)?;
                 match content::document(&image, &bytes)? {
                     Document::Manifest(_) => return Ok((digest, bytes)),
-                    Document::Index(inner) => index = inner,
+                    Document::Index(inner) => index = *inner,
                 }
             }
             return Err(self.invalid("its lists of manifests lead to no manifest"));

@@ -21,8 +21,8 @@ pub(crate) const INDEX_TYPES: [&str; 2] =
 
 /// A manifest, or a list of manifests by platform.
 pub(crate) enum Document {
-    Manifest(ImageManifest),
-    Index(ImageIndex),
+    Manifest(Box<ImageManifest>),
+    Index(Box<ImageIndex>),
 }
 
 /// Reads a document of either kind.
@@ -35,9 +35,9 @@ pub(crate) fn document(image: &str, bytes: &[u8]) -> Result<Document, Error> {
     let wrong = |e: &dyn std::fmt::Display| Error::invalid(&image, format!("its manifest is none: {e}"));
     let kind: Kind = serde_json::from_slice(bytes).map_err(|e| wrong(&e))?;
     if kind.manifests.is_some() {
-        return ImageIndex::from_reader(bytes).map(Document::Index).map_err(|e| wrong(&e));
+        return ImageIndex::from_reader(bytes).map(|i| Document::Index(Box::new(i))).map_err(|e| wrong(&e));
     }
-    ImageManifest::from_reader(bytes).map(Document::Manifest).map_err(|e| wrong(&e))
+    ImageManifest::from_reader(bytes).map(|m| Document::Manifest(Box::new(m))).map_err(|e| wrong(&e))
 }
 
 /// The entry of an index for this machine, and of this tag, if one is asked for.

@@ -239,7 +239,7 @@ fn rewound(mut file: File) -> io::Result<File> {
     Ok(file)
 }
 
-fn manifest_of(image: &str, bytes: &[u8]) -> Result<ImageManifest, Error> {
+fn manifest_of(image: &str, bytes: &[u8]) -> Result<Box<ImageManifest>, Error> {
     let content::Document::Manifest(manifest) = content::document(image, bytes)? else {
         return Err(Error::invalid(&image, "it is a list of manifests"));
     };

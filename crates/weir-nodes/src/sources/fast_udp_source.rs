@@ -112,10 +112,8 @@ impl Behavior for FastUDPSource {
         packet.timestamp = now;
         self.state.gap.happened(now, 1, self.rate);
         self.state.count += 1;
-        if self.limit.reached(self.state.count) {
-            if self.stop {
-                cx.env().ask_stop();
-            }
+        if self.limit.reached(self.state.count) && self.stop {
+            cx.env().ask_stop();
         }
         Some(packet)
     }
