@@ -11,6 +11,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::statfs::{NSFS_MAGIC, statfs};
 use rtnetlink::packet_route::address::AddressAttribute;
+use rtnetlink::packet_route::link::{InfoData, InfoVeth};
 use rtnetlink::packet_route::route::RouteMessage;
 use rtnetlink::{Handle, LinkUnspec, LinkVeth, RouteMessageBuilder, new_connection};
 use sha2::{Digest, Sha256};
@@ -103,27 +104,11 @@ pub async fn remove(name: &str) -> io::Result<()> {
 /// The system refuses, or a name is taken.
 pub async fn add_port(name: &str, inside_name: &str, outside: &str) -> io::Result<()> {
     let namespace = File::open(path(name))?;
-    let fd = namespace.as_raw_fd();
-    // A name that nothing here can have, on the way.
-    let temporary = format!("{outside}i");
-    with_handle(async |handle| {
-        let links = handle.link();
-        links.add(LinkVeth::new(outside, &temporary).build()).execute().await.map_err(refused)?;
-        let addressed = LinkUnspec::new_with_name(&temporary).address(address(outside)).build();
-        links.set(addressed).execute().await.map_err(refused)?;
-        let moved = LinkUnspec::new_with_name(&temporary).setns_by_fd(fd).build();
-        links.set(moved).execute().await.map_err(refused)?;
-        links.set(LinkUnspec::new_with_name(outside).up().build()).execute().await.map_err(refused)
-    })
-    .await?;
-    drop(namespace);
-    let inside_name = inside_name.to_owned();
-    inside(name, async move |handle| {
-        let index = nix::net::if_::if_nametoindex(temporary.as_str())?;
-        let renamed = LinkUnspec::new_with_index(index).name(inside_name).build();
-        handle.link().set(renamed).execute().await.map_err(refused)
-    })
-    .await
+    // It is made where it belongs: to move it there would take the kernel some 50 ms, and only one is moved at a time.
+    let inside = LinkUnspec::new_with_name(inside_name).address(address(outside));
+    let inside = InfoData::Veth(InfoVeth::Peer(inside.setns_by_fd(namespace.as_raw_fd()).build()));
+    let pair = LinkVeth::new(outside, inside_name).set_info_data(inside).up().build();
+    with_handle(async |handle| handle.link().add(pair).execute().await.map_err(refused)).await
 }
 
 /// A local Ethernet address made of a name.
