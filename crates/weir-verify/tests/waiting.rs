@@ -223,6 +223,7 @@ fn what_a_packet_lets_go_is_another_packet() {
     let mut n = network(&gate(false, |_| ()), STRAIGHT);
     let q = n.query("c", "out", "ip hl 5");
     let q = n.others(q, "a c");
+    assert!(!holds(&all(&mut checker(&n), &q, false).0), "what arrives is the packet that waited");
     assert!(matches!(can(&mut checker(&n), &q), Verdict::Violated(None)));
     // But it comes of it.
     shown(&never(&mut checker(&n), &q), false);

@@ -110,14 +110,15 @@ impl LossSearch<'_> {
         let watched = &self.watched;
         let comes = |place: NodePort, p: &SymbolicPacket| watched.contains(&place) && is_own(c, trace, p);
         let ends = trace.ends().iter().enumerate().filter(|(i, _)| !others.contains(i));
-        let paths: Vec<_> = ends.flat_map(|(_, e)| e.route.up_to_each(comes)).collect();
-        // Which of several visits is meant, is not known here.
+        let paths: Vec<Vec<_>> = ends.map(|(_, e)| e.route.up_to_each(comes).into_iter().collect()).collect();
+        // Which of several visits of one packet is meant, is not known here.
         let is_guarded = q.to.iter().any(|t| t.only.is_some());
-        if is_guarded && paths.len() > trace.ends().len() {
+        if is_guarded && paths.iter().any(|visits| visits.len() > 1) {
             return Delivery::Unknown;
         }
         let arriving: Vec<bool> = paths
             .iter()
+            .flatten()
             .filter(|path| q.via_all(path))
             .map(|path| !path[..path.len() - 1].iter().any(|p| is_lossy(net, p.node)))
             .collect();
@@ -226,9 +227,9 @@ impl LossSearch<'_> {
 
 /// Looks for a run that goes as a trace says, in which the packet is lost for lack of capacity.
 fn lost(c: &mut Checker<'_>, trace: &Trace) -> Search {
-    let mut found = c.search(trace, |_| true);
+    let (mut found, sent) = (c.search(trace, |_| true), trace.sent() as usize);
     if let Search::Found(e) = &mut found {
-        e.replay.lose(|node| is_lossy(c.net, node));
+        e.replay.lose(sent, |node| is_lossy(c.net, node));
     }
     found
 }

@@ -199,7 +199,7 @@ impl TableModel<'_> {
             return Ok(());
         }
         if self.invariant.is_some() && st.seen.stale.contains(&table) {
-            return Err(b.give_up(Incomplete::Held));
+            return Err(b.give_up(Incomplete::Waiting));
         }
         if !st.seen.now.contains(&table) {
             st.seen.now.push(table);
@@ -231,7 +231,7 @@ impl Explorer<'_> {
         for (n, &arg) in (0..).zip(&to.args) {
             let Type::Int(width) = program.ty(arg) else { return Err(self.branch.give_up(Incomplete::Held)) };
             if n >= PASSED {
-                return Err(self.branch.give_up(Incomplete::Held));
+                return Err(self.branch.give_up(Incomplete::Waiting));
             }
             // Where it waited before, others were passed.
             let number = PASSED * st.seen.waits + n;
@@ -282,7 +282,7 @@ impl Explorer<'_> {
 
     /// A path looks at the time. Where its packet waited it is another, of which nothing is known.
     pub(crate) fn look_at_time(&mut self, st: &State) -> Result<(), Cut> {
-        if st.seen.has_waited() { Err(self.branch.give_up(Incomplete::Held)) } else { Ok(()) }
+        if st.seen.has_waited() { Err(self.branch.give_up(Incomplete::Waiting)) } else { Ok(()) }
     }
 
     fn learn_sets(&mut self, st: &mut State, may_be: Vec<(Expr, Arc<Set>)>) -> Result<(), Cut> {

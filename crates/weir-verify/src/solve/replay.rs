@@ -109,13 +109,14 @@ impl Replay {
         self.hops[from..].iter().zip(&self.arrived[from..]).map(|(h, p)| (h.place, p))
     }
 
-    /// The run in which the first node of these that what entered last comes to has no space for it, and what follows does
-    /// not happen.
-    pub(crate) fn lose(&mut self, full: impl Fn(NodeId) -> bool) {
+    /// The run in which the first node of these that the packet with this number comes to, since what entered last did, has no
+    /// space for it, and what follows does not happen.
+    pub(crate) fn lose(&mut self, sent: usize, full: impl Fn(NodeId) -> bool) {
         let from = self.starts.last().copied().unwrap_or(0);
-        let Some(at) = self.hops.iter().skip(from).position(|h| full(h.place.node)) else { return };
-        self.hops.truncate(from + at + 1);
-        self.arrived.truncate(from + at + 1);
+        let comes = |i: &usize| full(self.hops[*i].place.node) && Counted::Sent.has(&self.arrived[*i], sent);
+        let Some(at) = (from..self.hops.len()).find(comes) else { return };
+        self.hops.truncate(at + 1);
+        self.arrived.truncate(at + 1);
         for left in self.hops.last_mut().into_iter().flat_map(|h| &mut h.after) {
             left.how = How::Drop(BlockId(0), Reason::FULL);
         }
