@@ -1,10 +1,9 @@
 //! The paper's experiment in placement (CHANGE deliverable D4.5, section 3.4): its algorithms and ours, beside its figures.
 
 use std::fmt::Write;
-use std::time::Duration;
 
+use crate::runner::cpu_time;
 use anyhow::{Context, Result, ensure};
-use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use weir_placement::experiment::{Shape, bound, services};
 use weir_placement::{Algorithm, Demand, Domain, Initial, Placer};
@@ -151,9 +150,9 @@ fn run(empty: &Domain, list: &[Demand], algorithm: Algorithm, expected: Option<u
     placer.expect(expected);
     let mut run = Run { first: list.len() + 1, accepted: 0, times: Vec::with_capacity(list.len()) };
     for (n, demand) in list.iter().enumerate() {
-        let start = now()?;
+        let start = cpu_time()?;
         let placed = placer.decide(&mut domain, demand).is_ok();
-        run.times.push((now()? - start).as_nanos() as u64);
+        run.times.push((cpu_time()? - start).as_nanos() as u64);
         run.accepted += usize::from(placed);
         if !placed {
             run.first = run.first.min(n + 1);
@@ -162,10 +161,6 @@ fn run(empty: &Domain, list: &[Demand], algorithm: Algorithm, expected: Option<u
     domain.audit().map_err(anyhow::Error::msg).context("after a sequence of services")?;
     ensure!(domain.running() == run.accepted, "{} run, {} were accepted", domain.running(), run.accepted);
     Ok(run)
-}
-
-fn now() -> Result<Duration> {
-    Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }
 
 impl Times {

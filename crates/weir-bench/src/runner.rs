@@ -268,7 +268,8 @@ impl Sample {
     }
 }
 
-fn cpu_time() -> Result<Duration> {
+/// The processor time that this thread has had.
+pub(crate) fn cpu_time() -> Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }
 

@@ -79,7 +79,7 @@ impl Ask {
     }
 }
 
-/// A edge_port, and the prefix that addresses behind it are meant to have.
+/// An edge port, and the prefix that addresses behind it are meant to have.
 type Meant = (EdgePort, Option<IpPrefix>);
 
 impl World {
@@ -206,7 +206,7 @@ impl World {
         Ok(meant)
     }
 
-    /// Where packets of DST arrive, each with its edge_port.
+    /// Where packets of DST arrive, each with its edge port.
     fn destinations(&mut self, r: &Requirement, to: &Place) -> Result<Vec<(Target, EdgePort)>, Error> {
         let mut found = Vec::new();
         for (edge_port, prefix) in self.meant(r, to)? {
@@ -242,7 +242,7 @@ impl World {
         Ok(ReturnPath { replies, home })
     }
 
-    /// The edge_ports of a place, and for a prefix which of the addresses behind them are meant: `None` for all.
+    /// The edge ports of a place, and for a prefix which of the addresses behind them are meant: `None` for all.
     fn meant(&self, r: &Requirement, place: &Place) -> Result<Vec<Meant>, Error> {
         match place {
             Place::Node(name) => {

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use weir_io::interface::with_causes;
+use weir_io::with_causes;
 use weir_ir::Program;
 use weir_jit::Compiled;
 use weir_plan::{Classes, Fast, Plan, PlanError};

@@ -168,7 +168,13 @@ fn tunnels_at_an_address_are_told_by_their_other_ends_and_numbers() {
     assert_eq!(engine.read("lsi0", "lsi.points").unwrap(), "10.0.0.2/7 a/in a/out\n10.0.0.3/8 b/in b/out\n");
     engine.write("lsi0", "lsi.change", "- 10.0.0.2/7").unwrap();
     assert_eq!(answers(&mut engine, &mut far, vec![vxlan(B, 7)]), []);
-    for wrong in ["+ 25 x/in x/out", "+ 10.0.0.2 x/in x/out", "+ here/1 x/in x/out"] {
+    for wrong in [
+        "+ 25 x/in x/out",
+        "+ 10.0.0.2 x/in x/out",
+        "+ here/1 x/in x/out",
+        "+ 10.0.0.2/- x/in x/out",
+        "+ 10.0.0.2/16777223 x/in x/out",
+    ] {
         assert!(engine.write("lsi0", "lsi.change", wrong).unwrap_err().contains("is no tunnel"), "{wrong}");
     }
 }

@@ -74,9 +74,12 @@ fn is_up(port: &mut MemifPort) -> bool {
     port.is_up() == Some(true)
 }
 
+/// Of so many flows are the packets.
+const FLOWS: u16 = 8;
+
 fn packet(number: u16) -> Packet {
     let at = |host| std::net::Ipv4Addr::new(10, 9, 0, host);
-    Packet::from_bytes(&build::udp4((at(1), number), (at(2), 9), &number.to_be_bytes())).unwrap()
+    Packet::from_bytes(&build::udp4((at(1), number % FLOWS), (at(2), 9), &number.to_be_bytes())).unwrap()
 }
 
 /// Sends packets by one port, and gets those of each flow in order by the other.
@@ -96,6 +99,9 @@ fn passes(from: &mut MemifPort, to: &mut MemifPort) {
         came.extend(out.drain(..).map(|p| u16::from_be_bytes(p.bytes()[42..44].try_into().unwrap())));
         came.len() == 2000
     });
+    for flow in 0..FLOWS {
+        assert!(came.iter().filter(|n| *n % FLOWS == flow).is_sorted(), "packets of a flow keep their order");
+    }
     came.sort_unstable();
     assert!(came.into_iter().eq(0..2000), "each packet comes once");
     poller.remove(to.fd().unwrap()).unwrap();

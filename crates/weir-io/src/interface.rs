@@ -1,6 +1,5 @@
 //! Ports on network interfaces by the method that suits the interface.
 
-use std::error::Error;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
@@ -8,6 +7,7 @@ use std::time::Duration;
 
 use crate::af_packet::{self, AfPacketPort, Fanout, sys};
 use crate::af_xdp::{self, AfXdpPort};
+use crate::with_causes;
 use crate::{Netns, Port, PortError};
 
 /// The method by which packets pass between an interface and its port.
@@ -134,18 +134,6 @@ fn packet(name: &str, options: &Options, why: &str) -> Result<Box<dyn Port>, Por
     )?;
     port.because(why);
     Ok(Box::new(port))
-}
-
-/// The text of an error and of what caused it.
-/// An error with what it was caused by, in one line.
-pub fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(e) = cause {
-        text.push_str(&format!(": {e}"));
-        cause = e.source();
-    }
-    text
 }
 
 /// A port by AF_XDP, and whether the driver runs the program; without a queue, one that only sends.

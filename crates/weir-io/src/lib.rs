@@ -32,5 +32,5 @@ use std::sync::atomic;
 
 pub use netns::Netns;
 pub use poller::{Poller, Waker};
-pub use port::{Lost, Port, PortError, PortStats, TxErrors};
+pub use port::{Lost, Port, PortError, PortStats, TxErrors, with_causes};
 pub use spec::PortSpec;

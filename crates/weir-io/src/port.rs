@@ -1,5 +1,6 @@
 //! The contract of a port.
 
+use std::error::Error;
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -262,4 +263,15 @@ fn did_you_mean(similar: &[String]) -> String {
         [] => String::new(),
         names => format!("; there is {}", names.join(", ")),
     }
+}
+
+/// An error with what it was caused by, in one line.
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(e) = cause {
+        text.push_str(&format!(": {e}"));
+        cause = e.source();
+    }
+    text
 }

@@ -4,8 +4,8 @@
 //! which segmentation a sender on the same machine left undone; other sockets do not. It sees no packets for other hosts,
 //! and none that a bridge has taken. Outer packets that come in fragments are not put together (RFC 7348 section 4.3 lets
 //! them be dropped). What goes out is given to the kernel's IP as it is (`IP_HDRINCL`): it finds the route and the neighbour, and refuses
-//! what is longer than the MTU of the route. A third socket holds the protocol or port, so that nobody else has it and no host is told by
-//! ICMP that nobody listens; it receives nothing.
+//! what is longer than the MTU of the route. A third socket holds a UDP port, so that nobody else has it and no host is told by ICMP that nobody
+//! listens, or receives GRE, which others may receive as well; it gets nothing.
 
 use std::fmt;
 use std::io;
@@ -18,7 +18,7 @@ use weir_packet::{Checksum, MAX_LEN, Packet, entry};
 
 use crate::af_packet::ring::{Frame, Ring};
 use crate::af_packet::sys;
-use crate::{Lost, Port, PortError, PortStats, vnet};
+use crate::{Lost, Port, PortError, PortStats, offload, vnet};
 
 /// GRE's IP protocol number.
 const GRE: u8 = 47;
@@ -29,8 +29,6 @@ const RING_PAYLOAD: usize = 1900;
 const QUEUE_BYTES: i32 = 8 << 20;
 /// Bytes that the kernel lets wait to be sent.
 const SEND_BYTES: usize = 4 << 20;
-/// Longest link header in front of an IP packet.
-const LINK_HEADER: usize = 64;
 
 /// What carries the packets of tunnels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,6 +155,16 @@ impl Port for TunnelPort {
 
     fn send(&mut self, batch: &mut Vec<Packet>) -> Result<usize, PortError> {
         let before = self.stats.tx_packets;
+        let mut n = 0;
+        while n < batch.len() {
+            // A raw socket takes whole packets only.
+            if offload::finish(batch, n).is_err() {
+                batch.remove(n);
+                self.stats.tx_errors.offload += 1;
+            } else {
+                n += 1;
+            }
+        }
         while !batch.is_empty() && self.send_some(batch)? {}
         Ok((self.stats.tx_packets - before) as usize)
     }
@@ -200,9 +208,8 @@ fn to_packet(frame: &Frame<'_>, socket: &OwnedFd) -> Option<Packet> {
         let room = frame.len.saturating_sub(front).min(MAX_LEN);
         let mut p = Packet::with_room(room).ok()?;
         p.put(room as u32).ok()?;
-        let mut link = [0; LINK_HEADER];
-        let link = link.get_mut(..front)?;
-        let len = sys::receive_queued(socket, link, p.bytes_mut()).ok()?;
+        let mut link = vec![0; front];
+        let len = sys::receive_queued(socket, &mut link, p.bytes_mut()).ok()?;
         (len == frame.len && len == room + front).then_some(p)?
     } else {
         return None;

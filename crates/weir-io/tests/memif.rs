@@ -201,3 +201,17 @@ fn packets_that_never_fit_are_not_sent() {
     }
     assert!(out.iter().all(|p| p.bytes() == [1; 256]));
 }
+
+#[test]
+fn a_file_that_is_no_socket_is_left_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    std::fs::write(&path, "precious").unwrap();
+    let name = format!("memif:{}?role=master", path.display());
+    assert!(MemifPort::open(&name.parse().unwrap()).is_err());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    // What is left of a process that is gone is taken over.
+    std::fs::remove_file(&path).unwrap();
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    MemifPort::open(&name.parse().unwrap()).unwrap();
+}

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use weir_click::{ElementDecl, Graph};
-use weir_model::graph::{Function, HostStackSap, SapKind, ServiceGraph, VlanSap};
+use weir_model::graph::{Function, HostStackSap, SapKind, ServiceGraph, VXLAN_PORT, VlanSap};
 use weir_model::template::{Access, Template};
 use weir_plan::{AnyClass, Classes, PlanError, Problem, Reach};
 use weir_switch::compile::{CompileError, FunctionPlan};
@@ -93,6 +93,16 @@ fn check_access(graph: &ServiceGraph) -> Vec<CompileError> {
         if let Some(name) = name.filter(|name| is_own_interface(name.as_str())) {
             let what = format!("{name} is an interface that the node makes for a graph: give another one");
             errors.push(CompileError { at: format!("{at}.if-name"), what });
+        }
+        if let (SapKind::Vxlan { vxlan }, Some(tenant)) = (&sap.kind, &graph.tenant)
+            && vxlan.udp_port != VXLAN_PORT
+        {
+            // Each port takes a socket on all interfaces, with its ring, and a port of the host's.
+            let what = format!(
+                "only a graph of the operator's may have another UDP port than {VXLAN_PORT}, and this one is of the tenant \
+                 {tenant}: remove 'tenant', or 'udp-port'"
+            );
+            errors.push(CompileError { at: format!("{at}.udp-port"), what });
         }
         if let (SapKind::HostStack { .. }, Some(tenant)) = (&sap.kind, &graph.tenant) {
             let what = format!(

@@ -1,6 +1,5 @@
 //! Weir's function images in OCI registries: a folder with its `function.yaml` is an artifact with one layer, an archive of the
-//! folder. The same folder gives the same digest everywhere,
-//! by one version of Weir.
+//! folder. The same folder gives the same digest everywhere, by one version of Weir.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,6 +13,7 @@ use serde_json::json;
 use weir_model::template::Template;
 
 use crate::content::{self, Document, MANIFEST_TYPES};
+use crate::folder::{MAX_BYTES, ORIGIN, files, invalid, within};
 use crate::registry::Registries;
 use crate::{Digest, Error, Source};
 
@@ -24,11 +24,6 @@ const LAYER: &str = "application/vnd.weir.function.v1.tar+gzip";
 /// The empty configuration (image specification, "Guidance for an empty descriptor").
 const EMPTY_TYPE: &str = "application/vnd.oci.empty.v1+json";
 const EMPTY: &[u8] = b"{}";
-/// Most bytes of an image, packed and unpacked, and most files.
-const MAX_BYTES: u64 = 64 << 20;
-const MAX_FILES: usize = 10_000;
-/// Notes on where an image came from, beside its files.
-const ORIGIN: &str = ".origin";
 
 /// A function image, packed.
 #[derive(Debug)]
@@ -79,46 +74,13 @@ fn load(folder: &Path) -> Result<Template, Error> {
     Template::load(folder).map_err(|e| what(&e))
 }
 
-/// The files of a folder, each by its name in it.
-fn files(folder: &Path) -> io::Result<Vec<(PathBuf, PathBuf)>> {
-    let (mut found, mut folders) = (Vec::new(), vec![PathBuf::new()]);
-    while let Some(inner) = folders.pop() {
-        for entry in fs::read_dir(folder.join(&inner))? {
-            let entry = entry?;
-            let name = inner.join(entry.file_name());
-            let kind = entry.file_type()?;
-            if kind.is_dir() {
-                folders.push(name);
-            } else if !kind.is_file() {
-                return Err(wrong(format!("{} is neither a file nor a folder", name.display())));
-            } else if name != Path::new(ORIGIN) {
-                found.push((name, entry.path()));
-            }
-            if found.len() + folders.len() > MAX_FILES {
-                return Err(wrong(format!("it has more than {MAX_FILES} files")));
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
-fn wrong(what: String) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what)
-}
-
 fn archive(folder: &Path) -> io::Result<Vec<u8>> {
     // No time in it, so that the same folder gives the same bytes.
     let out = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
     let mut archive = tar::Builder::new(out);
-    let mut bytes = 0;
-    for (name, path) in files(folder)? {
-        let file = File::open(path)?;
+    for name in files(folder)? {
+        let file = File::open(folder.join(&name))?;
         let metadata = file.metadata()?;
-        bytes += metadata.len();
-        if bytes > MAX_BYTES {
-            return Err(wrong(format!("it has more than {} MB", MAX_BYTES >> 20)));
-        }
         let mut header = tar::Header::new_ustar();
         header.set_size(metadata.len());
         header.set_mode(if metadata.permissions().mode() & 0o111 == 0 { 0o644 } else { 0o755 });
@@ -246,14 +208,12 @@ fn unpack(packed: &[u8], folder: &Path) -> io::Result<()> {
         let kind = entry.header().entry_type();
         if !(kind.is_file() || kind.is_dir()) {
             let name = entry.path()?.display().to_string();
-            return Err(wrong(format!("{name} is neither a file nor a folder")));
+            return Err(invalid(format!("{name} is neither a file nor a folder")));
         }
         (bytes, files) = (bytes + entry.size(), files + 1);
-        if bytes > MAX_BYTES || files > MAX_FILES {
-            return Err(wrong(format!("it has more than {} MB or {MAX_FILES} files", MAX_BYTES >> 20)));
-        }
+        within(bytes, files)?;
         if !entry.unpack_in(folder)? {
-            return Err(wrong(format!("{} leads out of it", entry.path()?.display())));
+            return Err(invalid(format!("{} leads out of it", entry.path()?.display())));
         }
     }
     Ok(())

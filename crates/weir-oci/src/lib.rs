@@ -10,6 +10,7 @@
 mod archive;
 mod content;
 mod digest;
+pub mod folder;
 pub mod function;
 mod registry;
 mod source;

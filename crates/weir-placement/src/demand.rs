@@ -10,6 +10,8 @@ use crate::network::{Kind, MAX_BANDWIDTH, MAX_RESOURCE, Region, VertexId};
 pub const MAX_MODULES: usize = 64;
 /// Most flows of a demand.
 pub const MAX_FLOWS: usize = 256;
+/// Most access points that a sink may name.
+pub const MAX_ACCESS: usize = 1024;
 
 /// A processing module.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -141,7 +143,7 @@ pub(crate) struct Inner {
     pub order: Vec<u16>,
     /// Modules by resources, largest first.
     pub by_size: Vec<u16>,
-    /// What all modules behind this one take, with those that are to be together with it.
+    /// What all modules behind this one take.
     pub behind: Vec<(i32, i32)>,
     /// Module by module, the set of sources before it, and of sinks behind it.
     pub before: Vec<u64>,
@@ -169,6 +171,11 @@ impl Demand {
         count("sources", spec.sources.len(), 0, MAX_MODULES)?;
         count("sinks", spec.sinks.len(), 0, MAX_MODULES)?;
         count("flows", spec.flows.len(), 0, MAX_FLOWS)?;
+        for sink in &spec.sinks {
+            if let Sink::OneOf(list) = sink {
+                count("access points of a sink", list.len(), 1, MAX_ACCESS)?;
+            }
+        }
         for (n, m) in spec.modules.iter().enumerate() {
             for (what, value) in [("cpu", m.cpu), ("memory", m.memory)] {
                 if value > MAX_RESOURCE / MAX_MODULES as u32 {
@@ -199,7 +206,7 @@ impl Demand {
         let plain = Module::default();
         let constrained = spec.modules.iter().any(|m| Module { cpu: 0, memory: 0, ..*m } != plain);
         Ok(Demand(Arc::new(Inner {
-            max_delay: spec.max_delay.unwrap_or(u32::MAX),
+            max_delay: spec.max_delay.unwrap_or(u32::MAX).min(u32::MAX - 1),
             behind: behind(&spec, &order, &flows, &out),
             before: ends(&spec, &order, &flows, &into, true),
             after: ends(&spec, &order, &flows, &out, false),
@@ -304,10 +311,13 @@ fn order(
         }
         at += 1;
     }
-    match (0..points).find(|p| missing[*p] > 0) {
-        Some(module) => Err(DemandError::Cycle { module }),
-        None => Ok(order),
+    let Some(mut module) = (0..points).find(|p| missing[*p] > 0) else { return Ok(order) };
+    // It may only be behind a cycle: after so many steps back, one is on it.
+    for _ in 0..points {
+        let mut before = into[module].iter().map(|f| flows[*f as usize].from as usize);
+        module = before.find(|p| missing[*p] > 0).unwrap_or(module);
     }
+    Err(DemandError::Cycle { module })
 }
 
 fn behind(spec: &Spec, order: &[u16], flows: &[PointFlow], out: &[Vec<u16>]) -> Vec<(i32, i32)> {

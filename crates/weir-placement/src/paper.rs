@@ -8,7 +8,7 @@ use crate::demand::{Demand, Inner, Sink};
 use crate::domain::{Domain, NONE, Rack};
 use crate::placer::Initial;
 use crate::random::Random;
-use crate::routes::Routes;
+use crate::routes::{FAR, Routes};
 use crate::trial::{Paths, Trial};
 
 /// Algorithm 2: a path for each pair, cheapest where a link costs one more for each path over it. Pairs come in the order in which
@@ -28,7 +28,7 @@ impl Balanced {
     /// Appends the path to `path`; answers its delay.
     pub fn path(&mut self, routes: &mut Routes, a: u32, b: u32, path: &mut Vec<u32>) -> Option<u32> {
         if a == b {
-            return Some(0);
+            return (!routes.is_down(a)).then_some(0);
         }
         let (start, end) = match self.found.get(&(a, b)) {
             Some(found) => *found,
@@ -44,7 +44,7 @@ impl Balanced {
             }
         };
         path.extend(&self.links[start as usize..end as usize]);
-        Some(routes.delay(a, b))
+        Some(routes.delay(a, b)).filter(|delay| *delay != FAR)
     }
 }
 
@@ -54,6 +54,8 @@ pub(crate) struct Paper {
     pub initial: Initial,
     pub tabu: bool,
     pub paths: Balanced,
+    /// Of which version of the routes the paths are: those by what has failed since are no paths.
+    version: u64,
     /// Algorithm 5's currentServer.
     current: usize,
 }
@@ -69,7 +71,7 @@ const TENURE: usize = 8;
 
 impl Paper {
     pub fn new(initial: Initial, tabu: bool) -> Paper {
-        Paper { initial, tabu, paths: Balanced::default(), current: 0 }
+        Paper { initial, tabu, paths: Balanced::default(), version: 0, current: 0 }
     }
 
     /// Algorithm 1's body: an initial solution, and the search if it violates anything.
@@ -79,8 +81,8 @@ impl Paper {
         demand: &Demand,
         random: &mut Random,
     ) -> Option<Trial<'d, 'd>> {
-        if self.paths.cost.len() != domain.free.len() {
-            self.paths = Balanced::new(domain.free.len());
+        if self.paths.cost.len() != domain.free.len() || self.version != domain.routes.version {
+            (self.paths, self.version) = (Balanced::new(domain.free.len()), domain.routes.version);
         }
         if domain.hosts.is_empty() {
             return None;
@@ -120,12 +122,12 @@ impl Paper {
 
 /// A random one of the access points where a sink may be.
 fn sink(domain: &Domain, d: &Inner, n: usize, random: &mut Random) -> Option<u32> {
-    match &d.spec.sinks[n] {
-        Sink::Any if domain.access.is_empty() => None,
-        Sink::Any => Some(domain.access[random.below(domain.access.len())]),
-        Sink::OneOf(list) if list.is_empty() => None,
-        Sink::OneOf(list) => Some(list[random.below(list.len())].0),
-    }
+    let mut list: Vec<u32> = match &d.spec.sinks[n] {
+        Sink::Any => domain.access.clone(),
+        Sink::OneOf(list) => list.iter().map(|v| v.0).collect(),
+    };
+    list.retain(|v| !domain.routes.is_down(*v));
+    (!list.is_empty()).then(|| list[random.below(list.len())])
 }
 
 /// Algorithm 3, line 2.

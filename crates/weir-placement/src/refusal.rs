@@ -33,7 +33,8 @@ pub enum Refusal {
         /// How many are still expected.
         expected: u64,
     },
-    /// Each module could be placed alone; for all of them, with their flows and wishes, no place was found.
+    /// No place was found for all modules with their flows and wishes; whether one of them alone is the cause,
+    /// [`Domain::explain`](crate::Domain::explain) says.
     #[error("no place was found for all modules and flows together")]
     NoRoom,
 }
@@ -115,7 +116,7 @@ impl fmt::Display for Explanation {
 impl Domain {
     /// What each server says to each module of a demand now. Modules are looked at one by one: if all are possible somewhere and
     /// the demand is refused, it is because of what they need together.
-    pub fn explain(&mut self, demand: &Demand) -> Result<Explanation, Refusal> {
+    pub fn explain(&self, demand: &Demand) -> Result<Explanation, Refusal> {
         self.know(demand)?;
         let reach = Reach::new(self, demand);
         let modules = (0..demand.0.modules()).map(|g| {
@@ -130,7 +131,7 @@ impl Domain {
     }
 
     /// The first module that no server takes.
-    pub(crate) fn hopeless(&mut self, demand: &Demand) -> Option<usize> {
+    pub(crate) fn hopeless(&self, demand: &Demand) -> Option<usize> {
         let reach = Reach::new(self, demand);
         (0..demand.0.modules())
             .find(|g| (0..self.hosts.len()).all(|s| self.reason(demand, *g, s, &reach) != Reason::Possible))

@@ -176,7 +176,7 @@ impl Routes {
         path: &mut Vec<u32>,
     ) -> Option<u32> {
         if a == b {
-            return Some(0);
+            return (!self.is_down(a)).then_some(0);
         }
         let [from, to] = [a, b].map(|v| self.number[v as usize]);
         if self.vertex.len() > LARGE

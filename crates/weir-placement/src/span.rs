@@ -103,11 +103,16 @@ impl Search<'_> {
                     racks.push(domain.hosts[domain.server_of[node.0 as usize] as usize].rack);
                 }
                 let first = self.random.below(count.max(1));
+                // Few racks may fulfil a wish: all are looked at then.
+                let wishes = module.kind.is_some() || module.region.is_some();
                 let room = |r: &u32| {
                     let rack = &domain.racks[*r as usize];
-                    rack.cpu >= i64::from(cpu) && rack.memory >= i64::from(memory)
+                    let fits = rack.cpu >= i64::from(cpu) && rack.memory >= i64::from(memory);
+                    fits && (!wishes
+                        || (rack.first..rack.first + rack.len).any(|s| domain.allows(s as usize, module)))
                 };
-                let look = (0..count.min(LOOK)).map(|n| ((first + n) % count) as u32);
+                let look =
+                    (0..if wishes { count } else { count.min(LOOK) }).map(|n| ((first + n) % count) as u32);
                 racks.extend(look.filter(room).take(RACKS));
                 racks.sort_unstable();
                 racks.dedup();
@@ -150,6 +155,7 @@ impl Search<'_> {
             Sink::Any => domain.access.clone(),
             Sink::OneOf(list) => list.iter().map(|v| v.0).collect(),
         };
+        list.retain(|v| !domain.routes.is_down(*v));
         if list.len() > ACCESS {
             for n in 0..ACCESS {
                 let other = n + self.random.below(list.len() - n);

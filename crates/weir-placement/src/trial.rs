@@ -206,6 +206,8 @@ impl<'d, 'p> Trial<'d, 'p> {
         let domain = &mut *self.domain;
         let core = match &mut self.paths {
             Paths::Fixed(fixed) => fixed.path(&mut domain.routes, a, b, path),
+            // No more can make it good.
+            Paths::Free if self.over > 0 => None,
             Paths::Free => {
                 let fits = |l: u32| l == NONE || domain.free[l as usize] >= f.bandwidth;
                 let most = d.max_delay.checked_sub(before + after);
@@ -224,7 +226,7 @@ impl<'d, 'p> Trial<'d, 'p> {
                     *free -= f.bandwidth;
                     self.over += i32::from(*free < 0);
                 }
-                self.delays[flow] = before + core + after;
+                self.delays[flow] = before.saturating_add(core).saturating_add(after).min(FAR - 1);
             }
             None => {
                 path.truncate(start);

@@ -92,7 +92,7 @@ pub struct Attachment {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is an access point of graph '{holder}' already; graph '{other}' cannot have it too")]
 pub struct Conflict {
-    /// `interface eth1` or `VLAN 25 of interface eth1`.
+    /// `interface eth1`, `VLAN 25 of interface eth1`, or a tunnel.
     pub what: String,
     /// The graph that has it.
     pub holder: String,
@@ -161,7 +161,12 @@ pub fn lsi0(base: &Base) -> String {
             let mut arguments = name.clone();
             ip.iter().for_each(|(ip, len)| _ = write!(arguments, ", {ip}/{len}"));
             ip6.iter().for_each(|(ip, len)| _ = write!(arguments, ", DST6 {ip}/{len}"));
-            _ = write!(arguments, ", ETHER {}, MTU {mtu}", ether(name));
+            // Of nodes in one network, some may have interfaces of one name, and none the same address.
+            if ip.is_some() || ip6.is_some() {
+                let ether = ether(&arguments);
+                _ = write!(arguments, ", ETHER {ether}");
+            }
+            _ = write!(arguments, ", MTU {mtu}");
             format!(
                 "// LSI-0: joins the host's interface {name} to a graph.\n\
                  host_in :: FromHost({arguments}) -> {ACCESS_POINTS} :: AccessPoints -> host_out :: ToHost({name});\n"
@@ -173,9 +178,9 @@ pub fn lsi0(base: &Base) -> String {
 /// The type of Ethernet frames in GRE (RFC 1701, "transparent Ethernet bridging").
 const TRANSPARENT_ETHERNET: &str = "0x6558";
 
-/// The Ethernet address of a host's interface, always the same one: hosts remember it.
-fn ether(name: &str) -> String {
-    let digits: Vec<char> = hash(&["ether", name]).chars().take(10).collect();
+/// The Ethernet address of a host's interface with these addresses, always the same one: hosts remember it.
+fn ether(interface: &str) -> String {
+    let digits: Vec<char> = hash(&["ether", interface]).chars().take(10).collect();
     let rest: Vec<String> = digits.chunks(2).map(|pair| pair.iter().collect()).collect();
     format!("02:{}", rest.join(":"))
 }

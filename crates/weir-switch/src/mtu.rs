@@ -3,11 +3,15 @@
 //! Neither graphs nor tunnels fragment: what is too large for an access point is dropped there (`TooLong`). What the figures are, the
 //! node's interfaces and routes say; what follows from them stands here.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
-use weir_model::graph::{PortRef, ServiceGraph};
+use weir_model::graph::{Function, Port, PortRef, ServiceGraph};
+use weir_model::value::Id;
 
 use crate::lsi0::{Base, Part, Tunnel};
+
+/// Most lines of warnings.
+const MAX_LINES: usize = 100;
 
 /// Smallest MTU that IPv4 has (RFC 791 section 3.2).
 pub const SMALLEST: u32 = 68;
@@ -83,12 +87,17 @@ impl Mtu {
 /// as its MTU lets them be, may have to leave by the second, and do not fit. `mtus` are those that are known.
 pub fn warnings(graph: &ServiceGraph, mtus: &[Mtu]) -> Vec<String> {
     let of: BTreeMap<&str, &Mtu> = mtus.iter().map(|m| (m.sap.as_str(), m)).collect();
+    let leads = Leads::of(graph);
     let mut lines = Vec::new();
     for from in mtus {
-        for to in reached(graph, &from.sap).iter().filter_map(|sap| of.get(sap.as_str())) {
+        for to in leads.reached(&from.sap).iter().filter_map(|sap| of.get(sap)) {
             let (large, small) = (from.bytes(), to.bytes());
             if large <= small {
                 continue;
+            }
+            if lines.len() == MAX_LINES {
+                lines.push("there are more such access points".to_owned());
+                return lines;
             }
             let own = match from.base {
                 Base::Host(_) => format!("give sap:{} 'mtu: {small}'", from.sap),
@@ -109,30 +118,44 @@ pub fn warnings(graph: &ServiceGraph, mtus: &[Mtu]) -> Vec<String> {
     lines
 }
 
-/// The access points by which packets that come in at one may leave, as the rules say; a function may send what it gets by any port.
-fn reached(graph: &ServiceGraph, sap: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    let mut seen = BTreeSet::new();
-    let mut next: VecDeque<PortRef> =
-        graph.saps.iter().filter(|s| s.id.as_str() == sap).map(|s| PortRef::Sap(s.id.clone())).collect();
-    while let Some(place) = next.pop_front() {
-        let rules = graph.flowrules.iter().filter(|r| r.matches.port_in == place);
-        for to in rules.flat_map(|r| &r.actions.output_to_port) {
-            match to {
-                PortRef::Sap(id) => drop(found.insert(id.to_string())),
-                PortRef::Function { function, .. } if seen.insert(function.clone()) => {
-                    let ports = graph.functions.iter().filter(|f| f.id == *function).flat_map(|f| &f.ports);
-                    let port = |p: &weir_model::graph::Port| PortRef::Function {
-                        function: function.clone(),
-                        port: p.id.clone(),
-                    };
-                    next.extend(ports.map(port));
+/// Where a graph's rules lead, by place; looked up once for all its access points, since documents may be large.
+struct Leads<'g> {
+    rules: BTreeMap<&'g PortRef, Vec<&'g PortRef>>,
+    /// The places of functions' ports.
+    ports: BTreeMap<&'g Id, Vec<PortRef>>,
+    saps: BTreeMap<&'g str, PortRef>,
+}
+
+impl<'g> Leads<'g> {
+    fn of(graph: &'g ServiceGraph) -> Leads<'g> {
+        let mut rules: BTreeMap<&PortRef, Vec<&PortRef>> = BTreeMap::new();
+        for rule in &graph.flowrules {
+            rules.entry(&rule.matches.port_in).or_default().extend(&rule.actions.output_to_port);
+        }
+        let port = |f: &Function, p: &Port| PortRef::Function { function: f.id.clone(), port: p.id.clone() };
+        let ports = graph.functions.iter().map(|f| (&f.id, f.ports.iter().map(|p| port(f, p)).collect()));
+        let saps = graph.saps.iter().map(|s| (s.id.as_str(), PortRef::Sap(s.id.clone())));
+        Leads { rules, ports: ports.collect(), saps: saps.collect() }
+    }
+
+    /// The access points by which packets that come in at one may leave, as the rules say; a function may send what it gets by any
+    /// port.
+    fn reached(&self, sap: &str) -> BTreeSet<&'g str> {
+        let (mut found, mut seen) = (BTreeSet::new(), BTreeSet::new());
+        let mut next: Vec<&PortRef> = self.saps.get(sap).into_iter().collect();
+        while let Some(place) = next.pop() {
+            for to in self.rules.get(place).into_iter().flatten() {
+                match to {
+                    PortRef::Sap(id) => drop(found.insert(id.as_str())),
+                    PortRef::Function { function, .. } if seen.insert(function) => {
+                        next.extend(self.ports.get(function).into_iter().flatten());
+                    }
+                    PortRef::Function { .. } => {}
                 }
-                PortRef::Function { .. } => {}
             }
         }
+        found
     }
-    found
 }
 
 #[cfg(test)]

@@ -121,7 +121,7 @@ impl World {
         self.others.extend(ports.origins.iter().map(origin));
     }
 
-    /// What is behind these edge_ports owns all addresses, and may send packets.
+    /// What is behind these edge ports owns all addresses, and may send packets.
     pub(super) fn add_outside(&mut self, edge_ports: Vec<EdgePort>) {
         self.others.extend(edge_ports.iter().filter_map(|g| g.start.clone()));
         self.locations.push(Location {

@@ -7,9 +7,9 @@ element! {
     /// Takes Ethernet frames out of a VXLAN tunnel (RFC 7348).
     ///
     /// The `net` mark has to stand on the outer IPv4 header, as it does behind `CheckIPHeader`. The frame leaves without
-    /// marks, its VXLAN network identifier in the aggregate annotation, and with `ENDS` the tunnel's other end as well. Packets that are no VXLAN leave on output 1, or
-    /// are dropped: `NotUDP`, `NotVXLAN` (another port), `Fragment`, `BadHeader` (no identifier), `BadLength`,
-    /// `BadChecksum` (of UDP, unless it is 0), `WrongVNI`, `Truncated`.
+    /// marks, its VXLAN network identifier in the aggregate annotation, and with `ENDS` the tunnel's other end as well. Packets
+    /// that are no VXLAN leave on output 1, or are dropped: `NotUDP`, `NotVXLAN` (another port), `Fragment`, `BadHeader` (no
+    /// identifier), `BadLength`, `BadChecksum` (of UDP, unless it is 0), `WrongVNI`, `Truncated`.
     VXLANDecap: "1/1-2", "a/ah";
     example "Idle -> Strip(14) -> CheckIPHeader -> d :: VXLANDecap(42) -> Discard; d [1] -> Discard;";
     params {

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 
 use weir_io::interface::Method;
-use weir_io::interface::with_causes;
+use weir_io::with_causes;
 use weir_io::{Port, PortError, PortSpec, Waker};
 use weir_jit::Compiled;
 use weir_nodes::env::device::{Opener, Openers};

@@ -112,7 +112,7 @@ impl Router {
             let snapshot = old.tables.snapshot(rt.env.now, |t| old.table_owner(t));
             for pair in groups(&similar, |to| self.plan.linked.tables[to as usize].owner) {
                 if let Err(e) = self.tables.restore(&snapshot, rt.env.now, &pair) {
-                    let text = format!("state was not carried over: {}", weir_io::interface::with_causes(&e));
+                    let text = format!("state was not carried over: {}", weir_io::with_causes(&e));
                     rt.env.notice(Some(&self.name), "state-lost", text);
                 }
             }
@@ -122,9 +122,8 @@ impl Router {
         for (e, part) in self.plan.parts.iter().enumerate() {
             let Part::Element { element, tables, .. } = part else { continue };
             // All that an element means by its parameters, and by what they name, stands in its program.
-            let program = |router: &Router, e| router.plan.element_program(e).cloned();
             let before = elements.get(self.plan.graph.elements[e].name.as_str());
-            if before.and_then(|&b| program(old, b)) != program(self, e) {
+            if before.and_then(|&b| old.plan.element_program(b)) != self.plan.element_program(e) {
                 element.adopted(&mut State::new(&mut self.tables, tables, rt.env.now));
             }
         }
@@ -197,7 +196,7 @@ impl Router {
         if let Err(e) = self.tables.restore(from, rt.env.now, &place) {
             let back: Vec<(usize, u32)> = place.iter().map(|&(_, i)| (i as usize, i)).collect();
             let undone = self.tables.restore(&before, rt.env.now, &back);
-            let mut text = weir_io::interface::with_causes(&e);
+            let mut text = weir_io::with_causes(&e);
             if let Err(e) = undone {
                 text.push_str(&format!("; the state before could not be put back: {e}"));
             }
@@ -264,7 +263,7 @@ fn hold(packets: Vec<Packet>, f: impl FnOnce(&TableSet)) -> Result<(TableSet, Ve
 fn unpack(from: &SetSnapshot, table: usize, now: u64) -> Result<Vec<Packet>, String> {
     let decl = &from.tables[table].decl;
     let mut set = TableSet::new([&waiting_decl(decl.held)]).map_err(|e| e.to_string())?;
-    set.restore(from, now, &[(table, 0)]).map_err(|e| weir_io::interface::with_causes(&e))?;
+    set.restore(from, now, &[(table, 0)]).map_err(|e| weir_io::with_causes(&e))?;
     let slot = set.table_mut(0).lookup(&[0]);
     Ok(slot.map(|s| set.table_mut(0).release(s).into()).unwrap_or_default())
 }

@@ -228,7 +228,7 @@ impl Router {
         }
         let all = first.tables.snapshot(rt.env.now, |t| first.table_owner(t));
         if let Err(e) = self.tables.restore(&all, rt.env.now, &place) {
-            let text = format!("worker {}: {}", rt.worker(), weir_io::interface::with_causes(&e));
+            let text = format!("worker {}: {}", rt.worker(), weir_io::with_causes(&e));
             rt.env.notice(Some(&self.name), "state-lost", text);
         }
     }

@@ -177,7 +177,14 @@ impl Master {
                     return Err(End::RingNumber(ring.index));
                 }
                 // Whatever it is, this does not wait; nothing else is done with what is no eventfd.
-                signal::send(fd.as_fd()).map_err(End::Signal)?;
+                let semaphore = signal::is_semaphore(fd.as_fd()).map_err(End::Signal)?;
+                if ring.to_master && semaphore {
+                    // One signal of such a file would be as many as it likes.
+                    return Err(End::Signal(io::Error::new(
+                        io::ErrorKind::InvalidInput,
+                        "it is a semaphore",
+                    )));
+                }
                 *place = Some((ring, fd));
             }
             Message::Connect(name) => {

@@ -139,10 +139,11 @@ impl Sender {
         }
     }
 
-    /// Whether a packet that did not fit so many free slots is one that never will: the other side may never have all of its
-    /// buffers free, so half of them are to do.
+    /// Whether a packet that did not fit so many free slots is one that never will. A master may keep none of the slots that a slave
+    /// sends in; a slave may never give back all of its buffers, so half of them are to do.
     pub fn is_too_long(&self, free: u16) -> bool {
-        free >= (self.ring.size() / 2).max(1)
+        let size = self.ring.size();
+        free >= if self.own.is_some() { size } else { (size / 2).max(1) }
     }
 
     /// Shows the other side what was put in, and signals if it wants that.

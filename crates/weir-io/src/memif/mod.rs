@@ -132,14 +132,17 @@ impl MemifPort {
         self.version = self.shared.version();
         self.lit = true;
         let news = self.shared.news();
-        // A new connection comes behind what the peer before has left.
+        // What a peer has left is received, until another one is there.
         if self.link.is_some() && (news.link.is_some() || !news.up) {
             self.over = true;
         }
         if let Some(link) = news.link {
             self.drop_link();
-            // It cannot fail for want of memory only; then the port sleeps no more than its reader.
-            let _ = self.ready.add(link.rx.fd(), EpollEvent::new(EpollFlags::EPOLLIN, 1));
+            if let Err(e) = self.ready.add(link.rx.fd(), EpollEvent::new(EpollFlags::EPOLLIN, 1)) {
+                // Nobody would be woken by its packets.
+                self.shared.complain(format!("its signals cannot be watched: {e}"));
+                return;
+            }
             (self.link, self.over, self.told, self.asked) = (Some(link), !news.up, false, false);
         }
     }
@@ -158,7 +161,10 @@ impl MemifPort {
     /// Ends the connection for what the peer wrote.
     #[cold]
     fn complain(&mut self, what: &'static str, fault: Fault) {
-        self.shared.complain(format!("in the ring {what}, {fault}"));
+        // One that is gone already may have a successor, which has done nothing.
+        if !self.over {
+            self.shared.complain(format!("in the ring {what}, {fault}"));
+        }
         self.drop_link();
     }
 
@@ -171,8 +177,9 @@ impl MemifPort {
         let before = out.len();
         let Some(link) = &mut self.link else { return Ok(()) };
         loop {
-            let room = max - (out.len() - before);
-            self.stats.rx_malformed += link.rx.take(out, room)?;
+            let round = out.len();
+            let space = max - (round - before);
+            self.stats.rx_malformed += link.rx.take(out, space)?;
             if !self.watched || self.over {
                 return Ok(());
             }
@@ -195,7 +202,8 @@ impl MemifPort {
             }
             if self.asked {
                 self.in_vain += 1;
-                if n > 0 || self.in_vain >= IN_VAIN {
+                // Only what this round took counts: a peer may fill the ring with what is no packet as fast as it is emptied.
+                if out.len() > round || self.in_vain >= IN_VAIN {
                     signal::clear(link.rx.fd());
                     if self.in_vain >= IN_VAIN {
                         darken(&self.shared, self.version, &mut self.lit);
@@ -352,13 +360,14 @@ impl Port for MemifPort {
 
 impl Drop for MemifPort {
     fn drop(&mut self) {
-        self.shared.stop();
-        // It ends when it can.
-        let _ = self.ended.recv_timeout(FAREWELL);
+        // While somebody listens there, nobody else takes it over.
         if let (Role::Master, Place::Path(path)) = (self.options.role, &self.options.place) {
             // It may be gone already.
             let _ = std::fs::remove_file(path);
         }
+        self.shared.stop();
+        // It ends when it can.
+        let _ = self.ended.recv_timeout(FAREWELL);
     }
 }
 

@@ -139,13 +139,27 @@ pub fn send(fd: BorrowedFd<'_>) -> io::Result<()> {
     })
 }
 
-/// Sets the counter of an eventfd to zero. Never waits.
-pub fn clear(fd: BorrowedFd<'_>) {
+/// Whether an eventfd, which has been signalled at least twice, counts down by one for each read (`EFD_SEMAPHORE`). It is signalled
+/// once at the end.
+///
+/// # Errors
+/// It is no eventfd.
+pub fn is_semaphore(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    send(fd)?;
+    send(fd)?;
+    let count = clear(fd);
+    send(fd)?;
+    Ok(count == 1)
+}
+
+/// Sets the counter of an eventfd to zero, and gives what it was. Never waits.
+pub fn clear(fd: BorrowedFd<'_>) -> u64 {
     let mut counter = 0_u64;
     let part = libc::iovec { iov_base: (&raw mut counter).cast(), iov_len: size_of::<u64>() };
     // SAFETY: the part is a live value of eight bytes. The offset says that the file has no positions.
     // It fails if the counter is zero, which is fine.
     unsafe { libc::preadv2(fd.as_raw_fd(), &raw const part, 1, -1, libc::RWF_NOWAIT) };
+    counter
 }
 
 #[cfg(test)]
@@ -167,6 +181,14 @@ mod tests {
         clear(fd.as_fd());
         send(fd.as_fd()).unwrap();
         assert_eq!(fd.read().unwrap(), 1);
+    }
+
+    #[test]
+    fn a_semaphore_is_known() {
+        for (flags, is) in [(EfdFlags::empty(), false), (EfdFlags::EFD_SEMAPHORE, true)] {
+            let fd = EventFd::from_flags(flags).unwrap();
+            assert_eq!(is_semaphore(fd.as_fd()).unwrap(), is);
+        }
     }
 
     #[test]

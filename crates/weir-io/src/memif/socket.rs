@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -61,6 +62,10 @@ pub fn listen(place: &Place) -> io::Result<Socket> {
 
 /// Whether a path is that of a socket on which nobody listens.
 fn is_left_over(path: &Path) -> bool {
+    // Connecting to any other file is refused, too.
+    if !std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket()) {
+        return false;
+    }
     let Ok(address) = SockAddr::unix(path) else { return false };
     socket().is_ok_and(|s| s.connect(&address).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused))
 }

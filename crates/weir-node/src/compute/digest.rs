@@ -3,47 +3,11 @@
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 use sha2::{Digest, Sha256};
 use walkdir::WalkDir;
-
-/// Most bytes of an image.
-const MAX_BYTES: u64 = 64 << 20;
-/// Most files of an image.
-const MAX_FILES: usize = 10_000;
-
-/// The regular files of a folder, by their paths in it, in their order.
-///
-/// # Errors
-/// There are too many, it cannot be read, or something in it is neither file nor folder.
-fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    let mut bytes = 0;
-    for entry in WalkDir::new(folder).sort_by_file_name() {
-        let entry = entry?;
-        let kind = entry.file_type();
-        let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
-        if kind.is_dir() {
-            continue;
-        }
-        if !kind.is_file() {
-            let path = entry.path().display();
-            return Err(invalid(format!("{path} is neither a file nor a folder: an image has nothing else")));
-        }
-        bytes += entry.metadata()?.len();
-        let path = entry.path().strip_prefix(folder).map_err(|e| invalid(e.to_string()))?;
-        files.push(path.to_owned());
-        if bytes > MAX_BYTES || files.len() > MAX_FILES {
-            return Err(invalid(format!(
-                "{} has more than {} MB or {MAX_FILES} files",
-                folder.display(),
-                MAX_BYTES >> 20
-            )));
-        }
-    }
-    Ok(files)
-}
+use weir_oci::folder::{MAX_BYTES, files};
 
 /// A hash of all in a folder: names, contents, and whether they are executable.
 ///

@@ -40,8 +40,8 @@ impl Dummy {
         self.with(|s| {
             if s.failures > 0 {
                 s.failures -= 1;
-                let (script, what) = (what.to_owned(), "failed (test)".to_owned());
-                return Err(ComputeError::Script { id: id.clone(), script, what, output: String::new() });
+                let (program, what) = (what.to_owned(), "failed (test)".to_owned());
+                return Err(ComputeError::Program { id: id.clone(), program, what, output: String::new() });
             }
             s.done.push(format!("{what} {id}"));
             f(s)

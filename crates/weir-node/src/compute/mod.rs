@@ -142,12 +142,12 @@ pub enum ComputeError {
         what: String,
     },
     /// A program of the image failed.
-    #[error("{script} of function '{}' {what}{}", .id.function, shown(.output))]
-    Script {
+    #[error("{program} of function '{}' {what}{}", .id.function, shown(.output))]
+    Program {
         /// The function.
         id: InstanceId,
         /// The program.
-        script: String,
+        program: String,
         /// How it ended.
         what: String,
         /// The end of its output.

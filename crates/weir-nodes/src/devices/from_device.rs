@@ -6,7 +6,7 @@ use weir_io::interface::{Method, Options};
 use weir_ir::{Builder, Layer, Program};
 
 use crate::prelude::*;
-use weir_io::interface::with_causes;
+use weir_io::with_causes;
 
 engine_node! {
     /// Reads packets from a network device.

@@ -49,8 +49,8 @@ const PAINT: usize = 16;
 const AGGREGATE: usize = 20;
 
 impl Part {
-    /// Makes a packet one of this part, by a tag or by annotations as the elements of tunnels want them; false if there is no room for
-    /// a tag.
+    /// Makes a packet one of this part, by a tag or by annotations, as `VXLANDecap(ENDS)` and `GREDecap(ENDS)` write them; false if there
+    /// is no space for a tag.
     fn put_on(self, packet: &mut Packet) -> bool {
         match self {
             Part::Rest => true,

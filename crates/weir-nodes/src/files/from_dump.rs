@@ -7,7 +7,7 @@ use weir_packet::Layer;
 
 use crate::common::limit::flag;
 use crate::prelude::*;
-use weir_io::interface::with_causes;
+use weir_io::with_causes;
 
 /// A packet is not IP.
 const NOT_IP: Reason = Reason::new("NotIp");

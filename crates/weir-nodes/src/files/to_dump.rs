@@ -4,7 +4,7 @@ use std::io::{BufWriter, Stdout, Write};
 use weir_io::pcap::{BUFFER, Encap, Format, PcapWriter};
 
 use crate::prelude::*;
-use weir_io::interface::with_causes;
+use weir_io::with_causes;
 
 /// The capture cannot be written any more.
 const WRITE_FAILED: Reason = Reason::new("WriteFailed");

@@ -7,7 +7,7 @@ use weir_net::EtherAddr;
 use crate::common::sending::{Sending, sends};
 use crate::host::host_address::{HostAddress, gateway};
 use crate::prelude::*;
-use weir_io::interface::with_causes;
+use weir_io::with_causes;
 
 engine_node! {
     /// Exchanges Ethernet frames with the kernel's own stack, by a virtual interface that it makes (TAP).

@@ -25,8 +25,8 @@ engine_node! {
     ///
     /// By `VNI` or `KEY`: what comes in goes over the link of the access point whose tunnel has the other end and the VNI or key
     /// that `VXLANDecap` or `GREDecap`, with `ENDS`, annotated it with; else it is dropped (`WrongRemote`, `WrongVNI`,
-    /// `WrongKey`). Packets of the links leave annotated with these (paint 1 if there is a key), as `VXLANEncap` and `GREEncap` with
-    /// `ANNO` want them.
+    /// `WrongKey`). Packets of the links leave annotated with these, as `VXLANEncap` and `GREEncap` with `ANNO` want them, and with paint
+    /// 1 if there is a key: by that a `PaintSwitch` chooses between a `GREEncap` with `KEY ANNO` and one without.
     ///
     /// Access points come and go by the handler `change`. A hot swap keeps them.
     AccessPoints: "1/1", "h/h", Source, Devices;
@@ -70,6 +70,9 @@ impl FromArg for By {
     }
 }
 
+/// Largest VNI: it has 24 bits (RFC 7348, section 5).
+const MAX_VNI: u32 = 0xff_ffff;
+
 impl By {
     /// A part of packets, as handlers write it.
     fn part(self, word: &str) -> Result<Part, String> {
@@ -84,7 +87,12 @@ impl By {
                     || format!("'{word}' is no tunnel: give its other end and number, as 10.0.0.2/42");
                 let (remote, id) = word.split_once('/').ok_or_else(wrong)?;
                 let remote = remote.parse().map_err(|_| wrong())?;
-                let id = if id == "-" { None } else { Some(id.parse().map_err(|_| wrong())?) };
+                let id = match (self, id) {
+                    (By::Key, "-") => None,
+                    _ => {
+                        Some(id.parse().ok().filter(|n| self == By::Key || *n <= MAX_VNI).ok_or_else(wrong)?)
+                    }
+                };
                 Ok(Part::Tunnel { remote, id })
             }
         }
@@ -193,7 +201,9 @@ impl Points {
         if let Some(link) = self.by_tunnel.get(&tunnel) {
             return Ok(*link);
         }
-        let known = self.by_tunnel.keys().any(|(remote, _)| *remote == tunnel.0);
+        // Anybody may send such packets: looking for the other end must not take longer the more tunnels there are.
+        let part = |id| Part::Tunnel { remote: tunnel.0, id };
+        let known = self.rows.range(part(None)..=part(Some(u32::MAX))).next().is_some();
         Err(match by {
             _ if !known => WRONG_REMOTE,
             By::Key => Reason::new("WrongKey"),

@@ -5,7 +5,7 @@ use weir_io::socket::{Kind, Options};
 
 use crate::common::sending::{Sending, sends};
 use crate::prelude::*;
-use weir_io::interface::with_causes;
+use weir_io::with_causes;
 
 engine_node! {
     /// Exchanges packets with a multicast group, each in a UDP datagram.

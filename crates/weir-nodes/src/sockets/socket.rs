@@ -8,7 +8,7 @@ use weir_io::socket::{Kind, Options};
 use crate::common::sending::Sending;
 use crate::node::Neighbours;
 use crate::prelude::*;
-use weir_io::interface::with_causes;
+use weir_io::with_causes;
 
 engine_node! {
     /// Exchanges packets with other programs by a socket: `Socket(TCP, IP, PORT [, LOCALIP, LOCALPORT])`,

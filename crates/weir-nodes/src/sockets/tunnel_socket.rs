@@ -6,7 +6,7 @@ use weir_io::tunnel::{Carrier, Options};
 
 use crate::common::sending::{Sending, sends};
 use crate::prelude::*;
-use weir_io::interface::with_causes;
+use weir_io::with_causes;
 
 engine_node! {
     /// Exchanges the outer packets of tunnels with other hosts: IPv4 packets, of GRE or of one UDP port.
@@ -69,7 +69,7 @@ impl Behavior for TunnelSocket {
             (Type::Udp, _) => return Err("PORT: give the port of UDP (VXLAN has 4789)".to_owned()),
         };
         let spec = PortSpec::Tunnel(Options { local: self.local, carrier });
-        let open = if self.wait { env.devices.open_in_time(&spec) } else { env.devices.open(&spec) };
+        let open = if self.wait { env.devices.open_later(&spec) } else { env.devices.open(&spec) };
         self.state.device = Some(open.map_err(|e| with_causes(&e))?);
         Ok(())
     }

@@ -35,6 +35,7 @@ fn web(image: &str, more: &str) -> String {
   - {{name: NAMES, type: text, default: ''}}
 handlers:
   page: {{handler: /bin/page, access: rw}}
+  hang: {{handler: /bin/hang, access: r}}
 container:
   image: {image}
   command: [sh, -c, 'echo serving $WORD; test -n \"$$PARAM_WORD\" && exec httpd -f -h /var/lib/web']
@@ -146,6 +147,11 @@ fn a_container_has_addresses_handlers_and_files_of_its_own_and_parameters_change
         until_pings(&client, "10.0.0.8");
         assert!(page("http://10.0.0.8/").contains("other words"));
     }
+
+    // A handler that does not end is ended.
+    let e = node.weir(&["handler", "read", &id, "f", "hang"]).fails(1);
+    assert!(e.contains("did not end within"), "{e}");
+    until("it is gone", || !node.weir(&["shell", &id, "f", "--", "ps"]).stdout.contains("hang"));
 
     // It takes more memory than it has.
     let eats =

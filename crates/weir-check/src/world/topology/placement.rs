@@ -161,7 +161,7 @@ impl World {
         self.hidden_program("destination", &Arc::new(program))
     }
 
-    /// Leads what ends at a edge_port to a place, if it is for an address of the prefix.
+    /// Leads what ends at an edge port to a place, if it is for an address of the prefix.
     fn divert(&mut self, edge_port: &EdgePort, prefix: IpPrefix, to: NodePort) {
         let Some(Target { place, framing, .. }) = edge_port.target else { return };
         let from = self.rests.get(&place).copied().unwrap_or(NodePort { port: 0, ..place });

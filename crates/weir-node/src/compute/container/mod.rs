@@ -24,6 +24,7 @@ use weir_model::template::expand;
 use weir_oci::{Digest, Root, Store};
 use weir_switch::hash::hash;
 
+use super::cgroup::Cgroup;
 use super::hosted::{Context, Main, Paths, Workload};
 use super::launch::{Launch, is_installed, mounts_for_others};
 use super::netns::{self, Network};
@@ -39,7 +40,7 @@ const SHELL: &str = "/bin/sh";
 /// How long runc may take to remove a container.
 const DELETE_TIME: Duration = Duration::from_secs(10);
 
-/// A file that goes when what it is for is done.
+/// A program that is run in a container: the file that says what goes when it is done.
 struct Job(PathBuf);
 
 impl Job {
@@ -47,14 +48,19 @@ impl Job {
         self.0.with_extension("pid")
     }
 
-    /// Kills the program, if it goes on although runc does not.
-    fn kill(&self) {
-        let pid = fs::read_to_string(self.pid_file()).ok().and_then(|t| t.trim().parse().ok());
-        if let Some(pid) = pid.filter(|p| Process::of(*p).is_some()).and_then(|p| i32::try_from(p).ok()) {
+    /// What became of it. One that failed may go on although runc does not: it is killed.
+    fn done<T>(self, cx: &Context<'_>, result: Result<T, ComputeError>) -> Result<T, ComputeError> {
+        let pid = || fs::read_to_string(self.pid_file()).ok()?.trim().parse().ok();
+        // If it has ended, the number may be another process's by now, but none of this container's.
+        let own = |pid: &i32| Cgroup::named(&cx.paths.name).processes().contains(pid);
+        if result.is_err()
+            && let Some(pid) = pid().filter(own).map(Pid::from_raw)
+        {
             // It leads a process group, or not.
-            _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
-            _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            _ = killpg(pid, Signal::SIGKILL);
+            _ = kill(pid, Signal::SIGKILL);
         }
+        result
     }
 }
 
@@ -288,9 +294,12 @@ impl Workload for Container {
         if same {
             return Ok(true);
         }
-        let line: Vec<String> = update.iter().map(|t| expand(t, &cx.spec.params)).collect();
-        let (command, _job) = self.exec(cx, line)?;
-        let done = cx.run("the container's update", command).await;
+        let updated = async {
+            let (command, job) =
+                self.exec(cx, update.iter().map(|t| expand(t, &cx.spec.params)).collect())?;
+            job.done(cx, cx.run("the container's update", command).await)
+        };
+        let done = updated.await;
         if done.is_err()
             && let Err(e) = Self::configure(&Context { spec: before, ..*cx }, &network(cx.spec)?).await
         {
@@ -299,20 +308,8 @@ impl Workload for Container {
         done.map(|()| true)
     }
 
-    async fn pause(&self, _: &Context<'_>) -> Result<bool, ComputeError> {
-        Ok(false)
-    }
-
-    async fn resume(&self, _: &Context<'_>) -> Result<bool, ComputeError> {
-        Ok(false)
-    }
-
     async fn stop(&self, cx: &Context<'_>) -> Result<(), ComputeError> {
         self.delete(cx.paths).await.map_err(ComputeError::system("cannot remove the container"))
-    }
-
-    async fn destroy(&self, _: &Context<'_>) -> Result<(), ComputeError> {
-        Ok(())
     }
 
     async fn handler(
@@ -328,11 +325,7 @@ impl Workload for Container {
             handlers.get(name).ok_or_else(|| image(cx.spec, format!("it has no handler {name}")))?;
         let line = vec![program.clone(), if value.is_some() { "write" } else { "read" }.to_owned()];
         let (command, job) = self.exec(cx, line)?;
-        let answer = cx.ask(&format!("handler {name}"), command, value).await;
-        if answer.is_err() {
-            job.kill();
-        }
-        answer
+        job.done(cx, cx.ask(&format!("handler {name}"), command, value).await)
     }
 
     fn inside(&self, cx: &Context<'_>) -> Launch {

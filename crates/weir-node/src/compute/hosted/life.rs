@@ -138,9 +138,9 @@ impl<W: Workload> Shared<W> {
                 Main::Process(process) => (!process.lives()).then(String::new),
             };
             if let Some(how) = ended {
-                return Err(ComputeError::Script {
+                return Err(ComputeError::Program {
                     id: cx.id.clone(),
-                    script: W::MAIN.to_owned(),
+                    program: W::MAIN.to_owned(),
                     what: format!("ended at once{how}"),
                     output: output::tail(&cx.paths.log(), from),
                 });

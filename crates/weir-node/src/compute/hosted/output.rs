@@ -81,7 +81,7 @@ impl Context<'_> {
 
     /// That a program failed.
     fn failed(&self, program: &str, what: String, output: String) -> ComputeError {
-        ComputeError::Script { id: self.id.clone(), script: program.to_owned(), what, output }
+        ComputeError::Program { id: self.id.clone(), program: program.to_owned(), what, output }
     }
 
     /// Bytes in the log.

@@ -42,16 +42,22 @@ pub trait Workload: Debug + Send + Sync + 'static {
     async fn update(&self, cx: &Context<'_>, before: &Spec) -> Result<bool, ComputeError>;
 
     /// Stops forwarding, if the image has means of its own for that; says whether.
-    async fn pause(&self, cx: &Context<'_>) -> Result<bool, ComputeError>;
+    async fn pause(&self, _: &Context<'_>) -> Result<bool, ComputeError> {
+        Ok(false)
+    }
 
     /// Goes on after a pause by such means.
-    async fn resume(&self, cx: &Context<'_>) -> Result<bool, ComputeError>;
+    async fn resume(&self, _: &Context<'_>) -> Result<bool, ComputeError> {
+        Ok(false)
+    }
 
     /// Undoes the start, after the main process has ended. What is left of its control group is killed then.
     async fn stop(&self, cx: &Context<'_>) -> Result<(), ComputeError>;
 
     /// Undoes the creation.
-    async fn destroy(&self, cx: &Context<'_>) -> Result<(), ComputeError>;
+    async fn destroy(&self, _: &Context<'_>) -> Result<(), ComputeError> {
+        Ok(())
+    }
 
     /// Reads a public handler, or writes a value to it.
     async fn handler(

@@ -207,9 +207,11 @@ impl Devices {
     /// As [`open`](Devices::open), but a device that cannot be opened now is opened as soon as it can be.
     pub fn open_later(&mut self, spec: &PortSpec) -> Result<usize, PortError> {
         let name = spec.name();
+        // What the first worker does not share is not for this one.
+        let is_shared = !matches!(spec, PortSpec::Interface { .. } | PortSpec::Memif(_))
+            || self.only.as_ref().is_none_or(|only| only.contains_key(&name));
         let refused = match self.open(spec) {
-            // What the first worker does not share is not for this one.
-            Err(e) if self.only.as_ref().is_none_or(|only| only.contains_key(&name)) => e,
+            Err(e) if is_shared && self.find(&name).is_none() => e,
             done => return done,
         };
         let mut spec = spec.clone();
@@ -222,21 +224,6 @@ impl Devices {
         let id = self.put_without_port(&name, spec);
         self.fails(id, &refused, self.came_at);
         Ok(id)
-    }
-
-    /// As [`open`](Devices::open), for what is no interface: what cannot be opened now is opened as soon as it can be.
-    ///
-    /// # Errors
-    /// Another graph has the device with other options.
-    pub fn open_in_time(&mut self, spec: &PortSpec) -> Result<usize, PortError> {
-        match (self.open(spec), self.find(&spec.name())) {
-            (Err(refused), None) => {
-                let id = self.put_without_port(&spec.name(), spec.clone());
-                self.fails(id, &refused, self.came_at);
-                Ok(id)
-            }
-            (done, _) => done,
-        }
     }
 
     /// Names of the open devices.

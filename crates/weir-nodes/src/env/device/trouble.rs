@@ -3,7 +3,7 @@
 use weir_io::PortError;
 
 use super::{Change, Device, Devices, TX_BATCH, TX_WAITING, add};
-use weir_io::interface::with_causes;
+use weir_io::with_causes;
 
 /// How long until a vanished interface is looked for again, in nanoseconds.
 const RETRY: u64 = 1_000_000_000;
@@ -73,10 +73,11 @@ impl Devices {
     }
 }
 
-/// Takes the packets out of the port of a device before it is given up. The ring is bounded, so their number is.
+/// Takes the packets out of the port of a device before it is given up: as many as a ring may hold, since a peer may fill it again.
 pub(super) fn drain(d: &mut Device) {
+    const BATCHES: usize = 64;
     if let Some(old) = &mut d.port {
-        while let Ok(1..) = old.receive(&mut d.pending, TX_WAITING) {}
+        _ = (0..BATCHES).find(|_| !matches!(old.receive(&mut d.pending, TX_WAITING), Ok(1..)));
     }
 }
 
