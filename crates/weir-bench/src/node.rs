@@ -138,6 +138,7 @@ impl Node {
         let options = Options {
             listen: ([127, 0, 0, 1], 0).into(),
             launcher: Vec::new(),
+            zygote: Vec::new(),
             socket: socket.clone(),
             store: dir.join("node.db"),
             images: vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../images")],

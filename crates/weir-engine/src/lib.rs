@@ -1,7 +1,7 @@
 //! The data-plane process: running graphs, workers, hot swap, snapshot, handlers, traces.
 //!
 //! [`Engine`] runs graphs in the thread that calls it. [`Worker`] is an engine in a thread of its own; [`serve`] puts it
-//! behind a Unix socket on which the control side speaks [`weir_protocol`].
+//! behind a Unix socket on which the control side speaks [`weir_protocol`], and [`serve_within`] does so in a sandbox.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ mod worker;
 pub use engine::{Engine, Stopped, Until};
 pub use executor::ExecutorKind;
 pub use router::Reader;
-pub use server::{ServeError, serve};
+pub use server::{ServeError, serve, serve_within};
 pub use threads::{Threads, bind as bind_thread};
 pub use watch::Listener;
 pub use weir_nodes::env::device::Opener;

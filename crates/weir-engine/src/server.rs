@@ -15,8 +15,9 @@ use std::time::Duration;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use weir_plan::Classes;
-use weir_protocol::{Answer, Command, Event, MAX_LINE, Reply, Request};
+use weir_protocol::{Answer, Command, Event, MAX_LINE, Reply, Request, ports_folder};
 
+use crate::engine::Engine;
 use crate::worker::{Handle, Worker, WorkerOptions};
 
 /// Most connections at a time.
@@ -64,8 +65,7 @@ pub enum ServeError {
 /// If another process serves on the socket, or the operating system refuses something.
 pub fn serve(socket: &Path, classes: Classes, options: WorkerOptions) -> Result<(), ServeError> {
     let (lock, listener) = listen(socket)?;
-    let worker =
-        Worker::start(Arc::new(classes), options, |_| {}).map_err(|source| ServeError::Engine { source })?;
+    let worker = start(classes, options, |engine| engine.set_ports_folder(ports_folder(socket)))?;
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|source| ServeError::Engine { source })?;
     let asked = signals.handle();
     let handle = worker.handle().clone();
@@ -80,6 +80,39 @@ pub fn serve(socket: &Path, classes: Classes, options: WorkerOptions) -> Result<
     let _ = on_signal.join();
     drop(lock);
     Ok(())
+}
+
+/// Serves on a socket that somebody else has made, until [`Command::Shutdown`]; `ports`: the folder of devices that are named without
+/// one. What elements print goes to standard output. The caller is to end the process then: threads may still wait for clients.
+///
+/// # Errors
+/// The operating system refuses something.
+pub fn serve_within(
+    listener: UnixListener,
+    classes: Classes,
+    options: WorkerOptions,
+    ports: PathBuf,
+) -> Result<(), ServeError> {
+    let printer = |text: &str| {
+        // A log that is full or gone is no reason to stop.
+        let _ = writeln!(io::stdout(), "{text}");
+    };
+    let worker = start(classes, options, |engine| {
+        engine.set_ports_folder(ports);
+        engine.set_printer(Box::new(printer));
+    })?;
+    let handle = worker.handle().clone();
+    thread::spawn(move || accept(&listener, &handle, &AtomicBool::new(false)));
+    worker.join();
+    Ok(())
+}
+
+fn start(
+    classes: Classes,
+    options: WorkerOptions,
+    setup: impl FnOnce(&mut Engine),
+) -> Result<Worker, ServeError> {
+    Worker::start(Arc::new(classes), options, setup).map_err(|source| ServeError::Engine { source })
 }
 
 /// Binds the socket under its lock, so that a socket that a killed process left behind is no obstacle.

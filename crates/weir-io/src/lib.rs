@@ -11,6 +11,7 @@
 
 pub mod af_packet;
 pub mod af_xdp;
+mod fork;
 pub mod inbox;
 pub mod interface;
 pub mod memif;
@@ -30,6 +31,7 @@ mod wakeup;
 
 use std::sync::atomic;
 
+pub use fork::{Fork, fork};
 pub use netns::Netns;
 pub use poller::{Poller, Waker};
 pub use port::{Lost, Port, PortError, PortStats, TxErrors, with_causes};

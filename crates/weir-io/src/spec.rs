@@ -1,5 +1,7 @@
 //! Ports as data: of which kind one is, and how it is opened.
 
+use std::path::Path;
+
 use crate::memif::{self, MemifPort};
 use crate::socket::{self, SocketPort};
 use crate::tap::{self, TapPort};
@@ -61,6 +63,15 @@ impl PortSpec {
             PortSpec::Tap { name, options } if name.is_empty() => {
                 PortSpec::Tap { name: chosen.to_owned(), options: options.clone() }
             }
+            other => other.clone(),
+        }
+    }
+
+    /// The same with a folder for what has its socket in the process's folder of ports.
+    #[must_use]
+    pub fn in_folder(&self, folder: &Path) -> PortSpec {
+        match self {
+            PortSpec::Memif(options) => PortSpec::Memif(options.in_folder(folder)),
             other => other.clone(),
         }
     }

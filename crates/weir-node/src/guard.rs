@@ -120,7 +120,11 @@ fn check_images(graph: &ServiceGraph, compiled: &Compiled) -> Vec<CompileError> 
     let functions = compiled.plan.functions.iter().filter(|f| !f.is_inline());
     let errors = functions.flat_map(|f| {
         let at = place(graph, Some(f));
-        image_check::mistakes(&f.template).into_iter().map(move |what| CompileError { at: at.clone(), what })
+        let mistakes = match f.template.click() {
+            Some(_) => image_check::mistakes_with(&f.template, &f.arguments),
+            None => image_check::mistakes(&f.template),
+        };
+        mistakes.into_iter().map(move |what| CompileError { at: at.clone(), what })
     });
     errors.collect()
 }

@@ -21,7 +21,7 @@ const FUNCTION: &str = "f";
 /// The mistakes, one text each, with their place in the image.
 pub fn mistakes(template: &Template) -> Vec<String> {
     match &template.implementation {
-        Implementation::Click(_) => {}
+        Implementation::Click(_) | Implementation::Process { .. } => {}
         Implementation::Native { .. } => return missing_scripts(template),
         Implementation::Container { container } => return missing_archive(template, container),
     }
@@ -30,7 +30,12 @@ pub fn mistakes(template: &Template) -> Vec<String> {
         let default = p.default.as_ref().and_then(|value| p.check(value).ok());
         arguments.insert(p.name.clone(), default.unwrap_or_else(|| UNKNOWN.to_owned()));
     }
-    let config = alone(FUNCTION, template, &arguments);
+    mistakes_with(template, &arguments)
+}
+
+/// The mistakes of a Click script with values for its parameters.
+pub(crate) fn mistakes_with(template: &Template, arguments: &BTreeMap<String, String>) -> Vec<String> {
+    let config = alone(FUNCTION, template, arguments);
     let flat = match parse(&config) {
         Ok(flat) => flat,
         Err(errors) => {

@@ -5,9 +5,10 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use weir_model::template::{Container, Implementation, Native, Template};
+use weir_model::template::{self, Container, Implementation, Native, Template};
 use weir_oci::Source;
 use weir_switch::compile::FunctionPlan;
+use weir_switch::config::of_process;
 use weir_switch::hash::hash;
 
 use crate::compute::digest;
@@ -22,6 +23,8 @@ pub enum Kind {
     /// The graph's switch.
     #[default]
     Inline,
+    /// A data plane of its own, without privileges.
+    Process,
     /// Programs of the node in a network namespace.
     Native,
     /// A container.
@@ -33,6 +36,7 @@ impl Kind {
     pub fn of(template: &Template) -> Kind {
         match template.implementation {
             Implementation::Click(_) => Kind::Inline,
+            Implementation::Process { .. } => Kind::Process,
             Implementation::Native { .. } => Kind::Native,
             Implementation::Container { .. } => Kind::Container,
         }
@@ -42,6 +46,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Kind::Inline => "inline",
+            Kind::Process => "process",
             Kind::Native => "native",
             Kind::Container => "container",
         }
@@ -96,7 +101,7 @@ pub struct Spec {
     pub image: String,
     /// A hash of all that the image has.
     pub digest: String,
-    /// Its ports: names of interfaces, in its namespace and in the node's.
+    /// Its ports: names of interfaces, in its namespace and in the node's; or of shared memory.
     pub ports: Vec<PortNames>,
     /// Values of its parameters.
     pub params: BTreeMap<String, String>,
@@ -111,6 +116,15 @@ pub struct Spec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "driver", rename_all = "lowercase")]
 pub enum Work {
+    /// For [`crate::compute::process`].
+    Process {
+        /// Configuration in the Click language.
+        config: String,
+        /// What it may take.
+        process: template::Process,
+        /// Handlers in the configuration by the public handlers that they are.
+        handlers: BTreeMap<String, String>,
+    },
     /// For [`crate::compute::native`].
     Native {
         /// The image's folder, at the time of the document.
@@ -129,17 +143,28 @@ pub enum Work {
     },
 }
 
-/// The two ends of a port.
+/// The two ends of a port, as each side calls it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortNames {
-    /// The interface in the function's namespace.
+    /// The function's.
     pub inside: String,
-    /// The interface in the node's.
+    /// The node's.
     pub outside: String,
 }
 
 /// Gives the digest of a container image.
 pub type Resolve<'a> = &'a dyn Fn(&Source) -> Result<String, String>;
+
+/// What the processes of a function may take together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Processes and threads.
+    pub processes: u32,
+    /// Processor time, in thousandths of a processor; all, if it is none.
+    pub cpu: Option<u32>,
+}
 
 impl Spec {
     /// What a planned function asks for.
@@ -154,6 +179,13 @@ impl Spec {
         };
         let (digest, work) = match &f.template.implementation {
             Implementation::Click(_) => return Err("an inline function has no instance of its own".into()),
+            Implementation::Process { click, process } => {
+                let handlers = f.template.handlers.iter();
+                let handlers =
+                    handlers.map(|(name, h)| (name.clone(), format!("{}/{}", f.element, h.handler)));
+                let (config, handlers, process) = (of_process(f), handlers.collect(), process.clone());
+                (hash(&[&click.text]), Work::Process { config, process, handlers })
+            }
             Implementation::Native { native } => {
                 let folder = folder().ok_or_else(|| {
                     format!("the image '{image}' is of kind native, and so a folder with scripts")
@@ -174,12 +206,13 @@ impl Spec {
         let ports = names
             .map(|(inside, outside)| PortNames { inside: inside.name.to_string(), outside: outside.clone() });
         let (params, writes) = (f.arguments.clone(), f.writes.clone());
-        for (name, value) in &params {
+        let is_click = f.template.click().is_some();
+        for (name, value) in params.iter().filter(|_| !is_click) {
             // They become variables of programs, which the system bounds.
             if value.contains('\0') || value.len() > MAX_VALUE {
                 let what = if value.contains('\0') { "has a NUL" } else { "is too long" };
                 return Err(format!(
-                    "the value of parameter {name} {what}: a function that is not inline takes text of at most {MAX_VALUE} bytes, without NUL"
+                    "the value of parameter {name} {what}: a program takes text of at most {MAX_VALUE} bytes, without NUL"
                 ));
             }
         }
@@ -189,17 +222,20 @@ impl Spec {
     /// The driver's kind.
     pub fn kind(&self) -> Kind {
         match self.work {
+            Work::Process { .. } => Kind::Process,
             Work::Native { .. } => Kind::Native,
             Work::Container { .. } => Kind::Container,
         }
     }
 
-    /// Most memory, in bytes, and most processes.
-    pub fn limits(&self) -> (u64, u32) {
-        match &self.work {
-            Work::Native { native, .. } => (native.memory, native.processes),
-            Work::Container { container, .. } => (container.memory, container.processes),
-        }
+    /// What its processes may take.
+    pub fn limits(&self) -> Limits {
+        let (memory, processes, cpu) = match &self.work {
+            Work::Process { process, .. } => (process.memory, process.processes, process.cpu),
+            Work::Native { native, .. } => (native.memory, native.processes, None),
+            Work::Container { container, .. } => (container.memory, container.processes, container.cpu),
+        };
+        Limits { memory, processes, cpu }
     }
 
     /// The container image, if it is one.

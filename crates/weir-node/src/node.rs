@@ -118,6 +118,17 @@ impl<D: DataPlane> Node<D> {
         self.drivers.get(f.kind).ok()?.health(&InstanceId::new(&graph.id, &f.id))
     }
 
+    /// Why packets ended in the functions of a graph that are not inline, and how many.
+    pub async fn drops(&self, graph: &DesiredGraph) -> BTreeMap<String, BTreeMap<String, u64>> {
+        let mut drops = BTreeMap::new();
+        for f in graph.functions.iter().filter(|f| f.kind != crate::instance::Kind::Inline) {
+            if let Ok(driver) = self.drivers.get(f.kind) {
+                drops.insert(f.id.clone(), driver.drops(&InstanceId::new(&graph.id, &f.id)).await);
+            }
+        }
+        drops
+    }
+
     /// The graph of this identifier.
     pub fn graph(&self, id: &str) -> Option<Entry> {
         self.view.read().unwrap_or_else(PoisonError::into_inner).graphs.get(id).cloned()

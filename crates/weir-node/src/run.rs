@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use crate::compute::container::Container;
 use crate::compute::hosted::Hosted;
 use crate::compute::native::Native;
+use crate::compute::process::Process;
 use crate::compute::{Drivers, Notice, NoticeKind};
 use crate::engine::{Engine, EngineEvent, EnginePlace};
 use crate::node::Node;
@@ -23,6 +24,7 @@ use crate::rest::router;
 use crate::store::{Store, StoreError};
 use weir_api::events::Kind;
 use weir_oci::Registries;
+use weir_protocol::ports_folder;
 
 /// How often what failed is tried again.
 const RETRY: Duration = Duration::from_secs(10);
@@ -46,6 +48,8 @@ pub struct Options {
     pub engine_command: Vec<OsString>,
     /// Program and arguments that lead to [`Launch::exec`](crate::compute::launch::Launch::exec), without the last one.
     pub launcher: Vec<OsString>,
+    /// The command line of the process that workers of functions are copies of.
+    pub zygote: Vec<OsString>,
     /// Registries of container images, `HOST:PORT`, that are spoken to without TLS.
     pub insecure_registries: Vec<String>,
     /// Whether the data plane ends with the daemon. Otherwise packets go on.
@@ -114,6 +118,7 @@ pub async fn serve(
     let _lock = lock(&options.socket)?;
     let store = Arc::new(Store::open(&options.store)?);
     let (events, from_engine) = mpsc::channel(1024);
+    let ports = ports_folder(&options.socket);
     let place = EnginePlace { socket: options.socket, command: options.engine_command };
     let (notices, mut noticed) = mpsc::unbounded_channel();
     let functions = options.store.with_extension("functions");
@@ -121,7 +126,9 @@ pub async fn serve(
     let containers = Arc::new(Container::store(&functions, Registries::new(options.insecure_registries)));
     let native = Native::new(functions.clone(), options.launcher);
     let container = Container::new(&functions, containers.clone());
+    let process = Process::new(ports, options.zygote);
     let drivers = Drivers::default()
+        .with(Hosted::new(functions.clone(), process, notices.clone()))
         .with(Hosted::new(functions.clone(), native, notices.clone()))
         .with(Hosted::new(functions, container, notices));
     let node = Node::new(Engine::supervise(place, events), store, options.images)?;

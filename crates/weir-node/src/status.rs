@@ -24,7 +24,8 @@ struct Counters {
     to: BTreeMap<PortRef, String>,
 }
 
-/// The status of a graph in `state`; figures only if it runs. `health` is of a function that is not inline.
+/// The status of a graph in `state`; figures only if it runs. `health` is of a function that is not inline, `own_drops` are those
+/// that such functions count, by function.
 ///
 /// # Errors
 /// The data plane cannot be reached.
@@ -34,6 +35,7 @@ pub async fn status<D: DataPlane>(
     state: State,
     drift: Vec<Drift>,
     health: &(dyn Fn(&FunctionRuntime) -> Option<Health> + Sync),
+    own_drops: &BTreeMap<String, BTreeMap<String, u64>>,
 ) -> Result<GraphStatus, CallError> {
     let document = match ServiceGraph::from_json(&graph.document.to_string()) {
         Ok(d) => d,
@@ -79,7 +81,11 @@ pub async fn status<D: DataPlane>(
             engine: runtime.kind.name().into(),
             packets_in,
             packets_out,
-            drops: figures.as_ref().map(|s| drops(s, &runtime.element)).unwrap_or_default(),
+            drops: match (own_drops.get(&runtime.id), &figures) {
+                (Some(own), _) => counted(own.iter().map(|(reason, count)| (reason.as_str(), *count))),
+                (None, Some(status)) => drops(status, &runtime.element),
+                (None, None) => Vec::new(),
+            },
         });
     }
 
@@ -212,7 +218,11 @@ fn drops(status: &weir_protocol::GraphStatus, element: &str) -> Vec<DropCount> {
             *sums.entry(reason).or_default() += count;
         }
     }
-    let some = sums.into_iter().filter(|(_, count)| *count > 0);
+    counted(sums.into_iter())
+}
+
+fn counted<'a>(drops: impl Iterator<Item = (&'a str, u64)>) -> Vec<DropCount> {
+    let some = drops.filter(|(_, count)| *count > 0);
     some.map(|(reason, count)| DropCount { reason: reason.to_owned(), count }).collect()
 }
 

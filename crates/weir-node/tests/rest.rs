@@ -66,6 +66,7 @@ flowrules:
 fn options(dir: &Path) -> Options {
     Options {
         launcher: vec![],
+        zygote: vec![],
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         socket: dir.join("engine.sock"),
         store: dir.join("node.db"),

@@ -7,17 +7,25 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod spawn;
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 pub use client::{Client, ClientError, Events};
+pub use spawn::{CONTROL, SpawnReply, SpawnRequest};
 
 /// Version of this protocol: both sides must have the same.
 pub const VERSION: u32 = 2;
 /// Longest line in bytes.
 pub const MAX_LINE: usize = 64 << 20;
+
+/// The folder of the sockets at which a data plane meets functions in other processes; `socket` is its control socket.
+pub fn ports_folder(socket: &Path) -> PathBuf {
+    socket.with_extension("ports")
+}
 
 /// A command with the number that its reply bears.
 #[derive(Debug, Clone, Serialize, Deserialize)]

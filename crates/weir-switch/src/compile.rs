@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use weir_model::graph::{Actions, Function, PortRef, Sap, SapKind, ServiceGraph};
-use weir_model::template::{Access, Template};
+use weir_model::template::{Access, Implementation, Template};
 use weir_net::EtherAddr;
 
 use crate::hash::hash;
@@ -41,7 +41,7 @@ pub struct FunctionPlan {
     pub template: Template,
     /// The values of the image's parameters.
     pub arguments: BTreeMap<String, String>,
-    /// The interfaces at which the switch meets it, in the order of the image's ports, as far as the graph uses them; none of an
+    /// The devices at which the switch meets it (interfaces, or shared memory), in the order of the image's ports, as far as the graph uses them; none of an
     /// inline function.
     pub interfaces: Vec<String>,
     /// Public handlers: name, handler in the configuration (of an inline function), access.
@@ -53,7 +53,25 @@ pub struct FunctionPlan {
 impl FunctionPlan {
     /// Whether the data plane runs it itself.
     pub fn is_inline(&self) -> bool {
-        self.template.click().is_some()
+        self.template.is_inline()
+    }
+
+    /// The same function inline, if it has a script.
+    fn inline(&self) -> FunctionPlan {
+        let mut f = self.clone();
+        if let Implementation::Process { click, .. } = &self.template.implementation {
+            f.template.implementation = Implementation::Click(click.clone());
+            f.interfaces.clear();
+            let inner =
+                |name: &str| self.template.handlers.get(name).map(|h| format!("{}/{}", f.element, h.handler));
+            for (name, (handler, _)) in &mut f.handlers {
+                *handler = inner(name).unwrap_or_default();
+            }
+            for (handler, _) in &mut f.writes {
+                *handler = inner(handler).unwrap_or_default();
+            }
+        }
+        f
     }
 
     /// The name of its image.
@@ -63,6 +81,12 @@ impl FunctionPlan {
 }
 
 impl GraphPlan {
+    /// The same with all functions inline that have a script: what they do to packets is the same wherever they run.
+    #[must_use]
+    pub fn inline(&self) -> GraphPlan {
+        GraphPlan { functions: self.functions.iter().map(FunctionPlan::inline).collect(), ..self.clone() }
+    }
+
     /// The names of its parts.
     pub fn names(&self) -> Names {
         let names = |f: &FunctionPlan| FunctionNames {
@@ -146,12 +170,33 @@ pub fn plan<'t>(
     }
 }
 
-/// The interface at which the switch of a graph meets a port of a function that is not inline: always the same one, which is
+/// The device at which the switch of a graph meets a port of a function that is not inline: always the same one, which is
 /// what lets a daemon that comes back find it.
-pub fn interface(graph: &str, function: &str, port: &str) -> String {
-    let whole = hash(&[graph, function, port]);
-    let digits: String = whole.chars().take(12).collect();
-    format!("wf{digits}")
+fn device(graph: &str, function: &str, template: &Template, port: &str) -> String {
+    match template.implementation {
+        Implementation::Process { .. } => memif(graph, function, port),
+        Implementation::Click(_) | Implementation::Native { .. } | Implementation::Container { .. } => {
+            interface(graph, function, port)
+        }
+    }
+}
+
+/// Shared memory by a name in the data plane's folder of ports.
+fn memif(graph: &str, function: &str, port: &str) -> String {
+    format!("memif:{}/{port}?role=master", sockets_folder(graph, function))
+}
+
+/// The name of a function's folder in the data plane's folder of ports.
+pub fn sockets_folder(graph: &str, function: &str) -> String {
+    short_hash(&[graph, function])
+}
+
+fn interface(graph: &str, function: &str, port: &str) -> String {
+    format!("wf{}", short_hash(&[graph, function, port]))
+}
+
+fn short_hash(parts: &[&str]) -> String {
+    hash(parts).chars().take(12).collect()
 }
 
 /// The MTU of a host's interface, if the graph gives none.
@@ -284,15 +329,23 @@ impl Compiler<'_> {
     fn function(
         &mut self,
         f: &Function,
-        template: &Template,
+        template_of_image: &Template,
         at: &str,
         number: usize,
     ) -> Option<FunctionPlan> {
+        let template = template_of_image;
         if f.ports.len() > template.ports.len() {
             let (n, m, wanted) = (f.ports.len(), template.ports.len(), &template.name);
             self.err(format!("{at}.ports"), format!("{n} ports are given, but the image '{wanted}' has {m}"));
             return None;
         }
+        let template = match f.kind.map(|kind| template.run_as(kind)).transpose() {
+            Ok(template) => template.unwrap_or_else(|| template_of_image.clone()),
+            Err(what) => {
+                self.err(format!("{at}.kind"), what);
+                return None;
+            }
+        };
         let arguments = match template.arguments(&f.params) {
             Ok(a) => a,
             Err(errors) => {
@@ -301,7 +354,7 @@ impl Compiler<'_> {
             }
         };
         let element = self.name("sf", f.id.as_str());
-        let inline = template.click().is_some();
+        let inline = template.is_inline();
         let handler = |name: &str, inner: &str| match inline {
             true => format!("{element}/{inner}"),
             false => name.to_owned(),
@@ -315,13 +368,18 @@ impl Compiler<'_> {
             let place = PortRef::Function { function: f.id.clone(), port: p.id.clone() };
             self.ports.push(Port { place, end: PortEnd::Function { function: number, port } });
             if !inline {
-                interfaces.push(interface(self.graph.id.as_str(), f.id.as_str(), of_image.name.as_str()));
+                interfaces.push(device(
+                    self.graph.id.as_str(),
+                    f.id.as_str(),
+                    &template,
+                    of_image.name.as_str(),
+                ));
             }
         }
         Some(FunctionPlan {
             id: f.id.to_string(),
             element,
-            template: template.clone(),
+            template,
             arguments,
             interfaces,
             handlers,

@@ -21,6 +21,12 @@ impl Compiled {
         Compiled { config: configuration(&plan), plan }
     }
 
+    /// The graph as it is proved: with all functions inline that have a script.
+    #[must_use]
+    pub fn for_proof(&self) -> Compiled {
+        Compiled::new(self.plan.inline())
+    }
+
     /// The function whose text in the configuration holds this byte.
     pub fn function_at(&self, offset: usize) -> Option<&FunctionPlan> {
         self.plan.functions.get(self.config.functions.iter().position(|range| range.contains(&offset))?)
@@ -38,7 +44,7 @@ pub struct Configuration {
 
 /// Writes a plan down.
 ///
-/// There is nothing in it of what tells one tenant's graph from another's, but for the interfaces of functions that are not
+/// There is nothing in it of what tells one tenant's graph from another's, but for the devices of functions that are not
 /// inline: equal ones are read and compiled once.
 pub fn configuration(plan: &GraphPlan) -> Configuration {
     let mut text = String::new();
@@ -52,9 +58,10 @@ pub fn configuration(plan: &GraphPlan) -> Configuration {
     let mut functions = Vec::new();
     for f in &plan.functions {
         let start = text.len();
-        match f.template.click() {
-            Some(_) => inline(&mut text, f, ports_of(plan, functions.len())),
-            None => met_at_interfaces(&mut text, f),
+        if f.is_inline() {
+            inline(&mut text, f, ports_of(plan, functions.len()));
+        } else {
+            met_at_devices(&mut text, f);
         }
         functions.push(start..text.len());
     }
@@ -87,16 +94,22 @@ fn inline(text: &mut String, f: &FunctionPlan, used: usize) {
     }
 }
 
-/// Interfaces may come and go, as the function does.
-fn met_at_interfaces(text: &mut String, f: &FunctionPlan) {
+/// What a data plane of its own runs of a function: its script between devices that are called like the ports of its image. Those
+/// that its graph does not use are closed.
+pub fn of_process(f: &FunctionPlan) -> String {
+    let ports = f.template.ports.iter().enumerate();
+    let ends = ports.map(|(i, p)| f.interfaces.get(i).map(|_| format!("memif:{}", p.name)));
+    function::between(&f.element, &f.template, &f.arguments, ends)
+}
+
+/// Devices may come and go, as the function does.
+fn met_at_devices(text: &mut String, f: &FunctionPlan) {
     _ = writeln!(text, "// Image {}, not inline", f.template.name);
     for (port, interface) in f.interfaces.iter().enumerate() {
         let (from, to) = counters(&f.element, false, port);
-        _ = writeln!(
-            text,
-            "FromDevice({interface}, PROMISC true, WAIT true) -> {from} :: Counter;\n\
-             {to} :: Counter -> Queue(1000) -> ToDevice({interface}, WAIT true);"
-        );
+        let input = function::from_device(interface);
+        let output = function::to_device(interface);
+        _ = writeln!(text, "{input} -> {from} :: Counter;\n{to} :: Counter -> {output};");
     }
 }
 
@@ -129,6 +142,39 @@ mod tests {
     use crate::compile::plan;
     use weir_model::graph::ServiceGraph;
     use weir_model::template::Template;
+
+    #[test]
+    fn a_function_in_a_process_is_met_at_memory_and_proved_as_if_it_were_inline() {
+        let template = Template::parse(
+            "name: bridge\nports: [left, right, third]\nparams: [{name: N, type: int}]\nhandlers: {n: {handler: c.reset, access: w}}\n\
+             click: 'in_0 -> c :: Counter -> Strip($N) -> out_1; in_1 -> out_0;'\n",
+        )
+        .unwrap();
+        let graph = ServiceGraph::parse(
+            "id: g\nname: g\nSFs: [{id: b, name: bridge, kind: process, ports: [{id: a}, {id: b}], params: {N: 4}, handlers: {n: '0'}}]\n\
+             saps: [{id: s, type: interface, interface: {if-name: eth1}}]\n\
+             flowrules: [{id: r, priority: 1, match: {port_in: 'sap:s'}, actions: {output_to_port: 'sf:b:b'}}]\n",
+        );
+        let compiled = Compiled::new(plan(&graph.unwrap(), |_| Ok(&template)).unwrap());
+        let f = &compiled.plan.functions[0];
+        let device = format!("memif:{}/left?role=master", crate::compile::sockets_folder("g", "b"));
+        assert_eq!((f.interfaces.len(), &f.interfaces[0], f.is_inline()), (2, &device, false));
+        assert!(compiled.config.text.contains(&format!("FromDevice({device}, PROMISC true, WAIT true)")));
+        assert!(!compiled.config.text.contains("Strip"), "another process runs it");
+        assert_eq!(f.writes, [("n".to_owned(), "0".to_owned())]);
+        let own = of_process(f);
+        for line in [
+            "FromDevice(memif:left, PROMISC true, WAIT true) -> [0] sf_b;",
+            "sf_b [1] -> Queue(1000) -> ToDevice(memif:right, WAIT true);",
+            "Idle -> [2] sf_b;",
+            "in_0 -> c :: Counter -> Strip(4) -> out_1; in_1 -> out_0;",
+        ] {
+            assert!(own.contains(line), "{line} is missing in\n{own}");
+        }
+        let proved = compiled.for_proof();
+        assert!(proved.config.text.contains("Strip(4)") && !proved.config.text.contains("memif"));
+        assert_eq!(proved.plan.functions[0].writes, [("sf_b/c.reset".to_owned(), "0".to_owned())]);
+    }
 
     #[test]
     fn a_function_that_is_not_inline_is_met_at_interfaces() {

@@ -40,11 +40,35 @@ pub(crate) fn text(
 
 /// A configuration of nothing but a function whose compound element is called `element`, with nothing at its ports.
 pub fn alone(element: &str, template: &Template, arguments: &BTreeMap<String, String>) -> String {
+    between(element, template, arguments, template.ports.iter().map(|_| None))
+}
+
+/// A configuration of nothing but a function, with devices at its ports, or nothing.
+pub(crate) fn between(
+    element: &str,
+    template: &Template,
+    arguments: &BTreeMap<String, String>,
+    devices: impl Iterator<Item = Option<String>>,
+) -> String {
     let mut config = text(element, template, arguments, 1);
-    for port in 0..template.ports.len() {
-        _ = writeln!(config, "Idle -> [{port}] {element};\n{element} [{port}] -> Discard;");
+    for (port, device) in devices.enumerate() {
+        let (input, output) = match device {
+            Some(device) => (from_device(&device), to_device(&device)),
+            None => ("Idle".to_owned(), "Discard".to_owned()),
+        };
+        _ = writeln!(config, "{input} -> [{port}] {element};\n{element} [{port}] -> {output};");
     }
     config
+}
+
+/// What packets of a device come from, which may come and go.
+pub(crate) fn from_device(device: &str) -> String {
+    format!("FromDevice({device}, PROMISC true, WAIT true)")
+}
+
+/// Where packets for such a device go.
+pub(crate) fn to_device(device: &str) -> String {
+    format!("Queue(1000) -> ToDevice({device}, WAIT true)")
 }
 
 /// The script with the values of its parameters, between line directives.

@@ -7,6 +7,7 @@ mod workers;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use weir_io::interface::Method;
@@ -84,6 +85,11 @@ impl Engine {
     /// Says how devices are opened whose elements name no method.
     pub fn set_method(&mut self, method: Method) {
         self.rt.env.devices.set_method(method);
+    }
+
+    /// Says where sockets of devices are that are named without a folder.
+    pub fn set_ports_folder(&mut self, folder: PathBuf) {
+        self.rt.env.devices.set_folder(folder);
     }
 
     /// Gives devices by name to graphs that are loaded later, in place of interfaces; others are not found.

@@ -22,7 +22,9 @@ use super::{signal, socket};
 
 /// How long a peer has from connecting until everything is there.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long until a slave tries to connect again.
+/// How long until a slave tries to connect again the first time, doubled each time: mostly who listens comes just after it.
+const FIRST_RETRY: Duration = Duration::from_millis(1);
+/// The longest such pause, and that of a master who cannot accept.
 const RETRY: Duration = Duration::from_millis(100);
 /// How long a peer that broke the protocol is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -145,6 +147,8 @@ pub struct Keeper {
     peers: Vec<Peer>,
     /// When to accept or to connect again.
     again: Instant,
+    /// How long a slave pauses then.
+    pause: Duration,
 }
 
 impl Keeper {
@@ -154,10 +158,11 @@ impl Keeper {
     /// If the socket cannot be made.
     pub fn new(options: &Options, shared: Arc<Shared>) -> io::Result<Keeper> {
         let listener = match options.role {
-            Role::Master => Some(socket::listen(&options.place)?),
+            Role::Master => Some(socket::listen(&options.place, options.is_open)?),
             Role::Slave => None,
         };
-        Ok(Keeper { options: options.clone(), listener, shared, peers: Vec::new(), again: Instant::now() })
+        let (again, pause) = (Instant::now(), FIRST_RETRY);
+        Ok(Keeper { options: options.clone(), listener, shared, peers: Vec::new(), again, pause })
     }
 
     /// Works until it is stopped.
@@ -237,7 +242,8 @@ impl Keeper {
         let socket = match &self.listener {
             Some(listener) => socket::accept(listener),
             None => {
-                self.again = now + RETRY;
+                self.again = now + self.pause;
+                self.pause = (self.pause * 2).min(RETRY);
                 socket::connect(&self.options.place)
             }
         };
@@ -285,6 +291,7 @@ impl Keeper {
                 let up = done.link.is_some();
                 if up {
                     self.peers[i].until = None;
+                    self.pause = FIRST_RETRY;
                 }
                 // The peer learns first that it may send.
                 let before = self.peers.len();

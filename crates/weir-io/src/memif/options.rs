@@ -1,7 +1,7 @@
 //! What a memif port is, and how that is written.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
 use super::message::SECRET;
@@ -27,6 +27,9 @@ pub enum Place {
     Path(PathBuf),
     /// An abstract name (unix(7)).
     Abstract(String),
+    /// A path in the folder that the process has for ports. As master, whoever sees the socket may connect: who may is a matter of
+    /// who sees the folder.
+    InFolder(PathBuf),
 }
 
 /// Options of a port.
@@ -44,13 +47,17 @@ pub struct Options {
     pub buffer: u16,
     /// What both sides have to know, at most 24 bytes; nothing if it is empty.
     pub secret: String,
+    /// As master: whether everybody who sees the socket may connect, or its owner only.
+    pub is_open: bool,
     /// As master: whether memory that may shrink is taken. The other side can then end this process, so it has to be trusted.
     pub unsealed: bool,
 }
 
 /// What a name of a port cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}`: {what}; write memif:/path/of.sock or memif:@name, then perhaps ?role=master&id=1")]
+#[error(
+    "`{name}`: {what}; write memif:/path/of.sock, memif:@name or memif:name, then perhaps ?role=master&id=1"
+)]
 pub struct BadName {
     name: String,
     what: String,
@@ -60,7 +67,18 @@ impl Options {
     /// A slave with rings of 1,024 packets, in buffers of 2,048 bytes.
     pub fn new(place: Place) -> Options {
         let (role, secret) = (Role::Slave, String::new());
-        Options { place, role, id: 0, ring: 1024, buffer: 2048, secret, unsealed: false }
+        Options { place, role, id: 0, ring: 1024, buffer: 2048, secret, is_open: false, unsealed: false }
+    }
+
+    /// With a path in place of one in a folder.
+    #[must_use]
+    pub fn in_folder(&self, folder: &Path) -> Options {
+        let mut options = self.clone();
+        if let Place::InFolder(path) = &self.place {
+            options.place = Place::Path(folder.join(path));
+            options.is_open = true;
+        }
+        options
     }
 
     pub(crate) fn log2_ring(&self) -> u8 {
@@ -103,7 +121,8 @@ impl Options {
 impl FromStr for Options {
     type Err = BadName;
 
-    /// Reads a name: `memif:` and the path of the socket, or `@` and its abstract name; then, if there is something to say,
+    /// Reads a name: `memif:` and the path of the socket (in the process's folder of ports, if it does not begin with `/`), or `@` and
+    /// its abstract name; then, if there is something to say,
     /// `?` and pairs `key=value` with `&` between them. Keys are `role` (`slave`, `master`), `id`, `ring` (slots), `buffer`
     /// (bytes), `secret` and `unsealed`.
     fn from_str(name: &str) -> Result<Options, BadName> {
@@ -112,16 +131,16 @@ impl FromStr for Options {
         let (place, more) = rest.split_once('?').map_or((rest, None), |(place, more)| (place, Some(more)));
         let place = match place.strip_prefix('@') {
             Some(name) => Place::Abstract(name.to_owned()),
-            None => Place::Path(PathBuf::from(place)),
+            None if place.starts_with('/') => Place::Path(PathBuf::from(place)),
+            None => Place::InFolder(PathBuf::from(place)),
         };
         // sockaddr_un has 108 bytes, with a zero in front or behind.
         match &place {
             Place::Abstract(name) if (1..=107).contains(&name.len()) && !name.contains('\0') => {}
-            Place::Path(path) if path.is_absolute() && path.as_os_str().len() <= 107 => {}
+            Place::Path(path) if path.as_os_str().len() <= 107 => {}
+            Place::InFolder(path) if stays_below(path) => {}
             _ => {
-                return Err(bad(
-                    "a socket has an absolute path, or @ and a name, of at most 107 bytes".to_owned()
-                ));
+                return Err(bad("a socket has a path of at most 107 bytes (without .., if it does not begin with /), or @ and a name".to_owned()));
             }
         }
         let mut options = Options::new(place);
@@ -134,11 +153,17 @@ impl FromStr for Options {
     }
 }
 
+/// Whether a path that is meant to begin in a folder leads to something in it.
+fn stays_below(path: &Path) -> bool {
+    let length = path.as_os_str().len();
+    (1..=107).contains(&length) && path.components().all(|c| matches!(c, Component::Normal(_)))
+}
+
 impl fmt::Display for Options {
     /// The name. It says what differs from a slave of the usual size, but not the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Place::Path(path) => write!(f, "{PREFIX}{}", path.display())?,
+            Place::Path(path) | Place::InFolder(path) => write!(f, "{PREFIX}{}", path.display())?,
             Place::Abstract(name) => write!(f, "{PREFIX}@{name}")?,
         }
         let usual = Options::new(self.place.clone());
@@ -170,6 +195,8 @@ mod tests {
         for name in [
             "memif:/run/a.sock",
             "memif:@a b",
+            "memif:a.sock",
+            "memif:function/port?role=master",
             "memif:/run/a.sock?role=master",
             "memif:/run/a.sock?role=master&id=7&ring=64&buffer=4096&unsealed=true",
         ] {
@@ -180,10 +207,21 @@ mod tests {
     }
 
     #[test]
+    fn a_name_without_a_root_is_in_a_folder() {
+        let options: Options = "memif:f/a?role=master".parse().unwrap();
+        let placed = options.in_folder(Path::new("/run/ports"));
+        assert_eq!((placed.place, placed.is_open), (Place::Path("/run/ports/f/a".into()), true));
+        let options: Options = "memif:/f/a?role=master".parse().unwrap();
+        assert_eq!(options.in_folder(Path::new("/run/ports")), options);
+    }
+
+    #[test]
     fn what_cannot_be_is_said() {
         for (name, what) in [
-            ("memif:a.sock", "absolute path"),
-            ("memif:@", "absolute path"),
+            ("memif:", "a path of at most"),
+            ("memif:@", "a path of at most"),
+            ("memif:../a.sock", "without .."),
+            ("memif:a/./../b", "without .."),
             ("memif:/a?id", "not key=value"),
             ("memif:/a?id=x", "a number"),
             ("memif:/a?ring=1000", "a power of two"),

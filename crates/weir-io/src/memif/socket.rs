@@ -2,10 +2,11 @@
 //! waits.
 
 use std::ffi::OsString;
+use std::fs::Permissions;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -37,6 +38,7 @@ pub enum Received {
 fn address(place: &Place) -> io::Result<SockAddr> {
     match place {
         Place::Path(path) => SockAddr::unix(path),
+        Place::InFolder(_) => Err(io::Error::other("no folder of ports is known")),
         Place::Abstract(name) => SockAddr::unix(OsString::from_vec([b"\0", name.as_bytes()].concat())),
     }
 }
@@ -47,8 +49,8 @@ fn socket() -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Listens. A path that is left from a process that is gone is taken over.
-pub fn listen(place: &Place) -> io::Result<Socket> {
+/// Listens; `is_open`: everybody who sees the path may connect. A path that is left from a process that is gone is taken over.
+pub fn listen(place: &Place, is_open: bool) -> io::Result<Socket> {
     let (address, listener) = (address(place)?, socket()?);
     if let Place::Path(path) = place
         && is_left_over(path)
@@ -56,6 +58,9 @@ pub fn listen(place: &Place) -> io::Result<Socket> {
         std::fs::remove_file(path)?;
     }
     listener.bind(&address)?;
+    if is_open && let Place::Path(path) = place {
+        std::fs::set_permissions(path, Permissions::from_mode(0o666))?;
+    }
     listener.listen(4)?;
     Ok(listener)
 }

@@ -107,6 +107,10 @@ pub struct Function {
     /// The name of the image that implements the function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Name>,
+    /// How it is run, where the image leaves a choice; without it, as the image says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default)]
+    pub kind: Option<RunAs>,
     /// Arguments for the image's parameters.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, ParamValue>,
@@ -114,6 +118,16 @@ pub struct Function {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::handlers")]
     pub handlers: Vec<HandlerWrite>,
+}
+
+/// How a function is run whose image is a Click script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RunAs {
+    /// By the data plane of its graph.
+    Inline,
+    /// By a data plane of its own, in a process without privileges.
+    Process,
 }
 
 /// A port of a function.

@@ -24,6 +24,7 @@
 mod container;
 mod load;
 mod native;
+mod process;
 mod read;
 mod schema;
 
@@ -37,9 +38,10 @@ use serde::{Deserialize, Serialize};
 pub use container::{CAPABILITIES, Container, expand};
 pub use load::{MANIFEST_FILE, MAX_FILE, SCRIPT_FILE, TemplateError};
 pub use native::{Native, SCRIPTS};
+pub use process::Process;
 
 use crate::error::{DocErrors, ValueError};
-use crate::graph::ParamValue;
+use crate::graph::{ParamValue, RunAs};
 use crate::value::{Id, IpPrefix, MacAddr, Name};
 
 /// A function template.
@@ -95,6 +97,14 @@ impl Eq for Origin {}
 pub enum Implementation {
     /// The data plane, inline.
     Click(Click),
+    /// A data plane of its own, in a process without privileges.
+    Process {
+        /// What it runs.
+        #[serde(flatten)]
+        click: Click,
+        /// What it may take.
+        process: Process,
+    },
     /// Programs of the node, in a network namespace.
     Native {
         /// How.
@@ -112,6 +122,7 @@ impl Implementation {
     pub fn kind(&self) -> &'static str {
         match self {
             Implementation::Click(_) => "click",
+            Implementation::Process { .. } => "process",
             Implementation::Native { .. } => "native",
             Implementation::Container { .. } => "container",
         }
@@ -315,12 +326,46 @@ impl Param {
 }
 
 impl Template {
-    /// Its Click script, if it is inline.
+    /// Its Click script, if it has one.
     pub fn click(&self) -> Option<&Click> {
         match &self.implementation {
-            Implementation::Click(click) => Some(click),
+            Implementation::Click(click) | Implementation::Process { click, .. } => Some(click),
             Implementation::Native { .. } | Implementation::Container { .. } => None,
         }
+    }
+
+    /// Whether its graph's data plane runs it.
+    pub fn is_inline(&self) -> bool {
+        matches!(self.implementation, Implementation::Click(_))
+    }
+
+    /// The same function, run by another means.
+    ///
+    /// # Errors
+    /// It cannot be.
+    pub fn run_as(&self, kind: RunAs) -> Result<Template, String> {
+        let mut template = self.clone();
+        template.implementation = match (&self.implementation, kind) {
+            (Implementation::Click(click), RunAs::Process) => {
+                if let Some((port, help)) =
+                    self.ports.iter().find_map(|p| Some((&p.name, native::interface_name(p.name.as_str())?)))
+                {
+                    return Err(format!("its port {port} cannot be one of a process: {help}"));
+                }
+                Implementation::Process { click: click.clone(), process: Process::default() }
+            }
+            (Implementation::Click(_), RunAs::Inline) | (Implementation::Process { .. }, RunAs::Process) => {
+                return Ok(template);
+            }
+            (other, _) => {
+                return Err(format!(
+                    "the image '{}' is of kind {}: leave \"kind\" out, or choose an image of kind click",
+                    self.name,
+                    other.kind()
+                ));
+            }
+        };
+        Ok(template)
     }
 
     /// The directory that a kind which is one was loaded from.

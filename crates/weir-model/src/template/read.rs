@@ -5,8 +5,10 @@ use std::path::Path;
 
 use super::container::{container, program};
 use super::native::{interface_name, native};
+use super::process::process;
 use super::{
-    Access, Click, Handler, Implementation, Native, Origin, Param, ParamType, Script, Template, TemplatePort,
+    Access, Click, Handler, Implementation, Native, Origin, Param, ParamType, Process, Script, Template,
+    TemplatePort,
 };
 use crate::doc::{At, Kind, Node, Reader, did_you_mean};
 use crate::error::{DocErrors, Position, quote};
@@ -14,7 +16,7 @@ use crate::graph::MAX_PORTS;
 
 /// Most parameters, and most handlers, of a template.
 const MAX_ITEMS: usize = 1_000;
-const KINDS: [&str; 3] = ["click", "native", "container"];
+const KINDS: [&str; 4] = ["click", "process", "native", "container"];
 const TYPES: [(&str, ParamType); 7] = [
     ("text", ParamType::Text),
     ("int", ParamType::Int),
@@ -31,7 +33,8 @@ pub(super) fn template(text: &str, script: Option<&str>, file: Option<&Path>) ->
     let mut r = Reader::default();
     let template = manifest(&mut r, &At::root(&root, ""), script);
     let mut template = r.finish(template)?;
-    if let Implementation::Click(click) = &mut template.implementation {
+    if let Implementation::Click(click) | Implementation::Process { click, .. } = &mut template.implementation
+    {
         if script.is_none()
             && let Kind::Map(fields) = &root.kind
             && let Some(position) =
@@ -70,6 +73,7 @@ fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Templat
         "params",
         "handlers",
         "click",
+        "process",
         "native",
         "container",
     ];
@@ -95,7 +99,8 @@ fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Templat
     let ports = f.get("ports").map(|at| ports(r, &at, inline)).unwrap_or_default();
     let params = f.get("params").map(|at| params(r, &at)).unwrap_or_default();
     let handlers = f.get("handlers").map(|at| handlers(r, &at, kind)).unwrap_or_default();
-    for field in KINDS.iter().filter(|k| **k != kind) {
+    // A process runs a Click script.
+    for field in KINDS.iter().filter(|k| **k != kind && !(kind == "process" && **k == "click")) {
         if let Some(at) = f.get(field) {
             let what = format!("{} is of functions of kind {field}, and this one is {kind}", quote(field));
             r.error(&at, what, format!("leave it out, or say \"kind: {field}\""));
@@ -108,6 +113,14 @@ fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Templat
                 None => Some(Native::default()),
             };
             native.map(|native| Implementation::Native { native })
+        }
+        "process" => {
+            let process = match f.get("process") {
+                Some(at) => process(r, &at),
+                None => Some(Process::default()),
+            };
+            let click = click(r, at, f.get("click"), script);
+            click.zip(process).map(|(click, process)| Implementation::Process { click, process })
         }
         "container" => {
             let at = f.need(r, "container", "which container image, and how it runs");
@@ -283,7 +296,7 @@ fn handlers(r: &mut Reader, at: &At<'_>, kind: &str) -> BTreeMap<String, Handler
 /// function has `{access, doc}`.
 fn handler(r: &mut Reader, at: &At<'_>, kind: &str) -> Option<Handler> {
     let inner = |r: &mut Reader, at: &At<'_>| match kind {
-        "click" => inner_name(r, at),
+        "click" | "process" => inner_name(r, at),
         "container" => program(r, at),
         _ => {
             let help =
@@ -303,7 +316,7 @@ fn handler(r: &mut Reader, at: &At<'_>, kind: &str) -> Option<Handler> {
             .need(
                 r,
                 "handler",
-                if kind == "click" { "element.handler" } else { "a program in the container" },
+                if kind == "container" { "a program in the container" } else { "element.handler" },
             )
             .and(None),
     };

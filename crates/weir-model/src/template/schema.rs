@@ -2,7 +2,7 @@
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{Container, Handler, Native, TemplatePort};
+use super::{Container, Handler, Native, Process, TemplatePort};
 use crate::value::Id;
 
 pub(super) fn ports(g: &mut SchemaGenerator) -> Schema {
@@ -19,12 +19,16 @@ pub(super) fn handlers(g: &mut SchemaGenerator) -> Schema {
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is asked for")]
 pub(super) struct Fields {
-    /// What runs the function: `click` (the data plane, inline), `native` (programs of the node), or `container`.
+    /// What runs the function: `click` (the data plane, inline), `process` (a data plane of its own, in a process
+    /// without privileges), `native` (programs of the node), or `container`.
     #[schemars(default = "click")]
     kind: Kind,
-    /// Of kind `click`: the script; it may stand beside the document instead, in `function.click`.
+    /// Of kinds `click` and `process`: the script; it may stand beside the document instead, in `function.click`.
     #[schemars(default)]
     click: String,
+    /// Of kind `process`: what it may take.
+    #[schemars(default)]
+    process: Process,
     /// Of kind `native`: what it needs. Its scripts stand beside the document, in the folder `scripts`.
     #[schemars(default)]
     native: Native,
@@ -39,6 +43,7 @@ pub(super) struct Fields {
 #[expect(dead_code, reason = "only its schema is asked for")]
 enum Kind {
     Click,
+    Process,
     Native,
     Container,
 }

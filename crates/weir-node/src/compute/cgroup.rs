@@ -1,4 +1,4 @@
-//! Control groups with a limit of memory and of processes, by the files of version 1 or 2.
+//! Control groups with limits of memory, of processes and of processor time, by the files of version 1 or 2.
 //!
 //! Written here since the crates for it bring a D-Bus stack with them, and all that is needed are six files.
 
@@ -10,11 +10,15 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::instance::Limits;
+
 const ROOT: &str = "/sys/fs/cgroup";
 /// The group that holds all of this program's.
 const PARENT: &str = "weir";
 /// The controllers that are used.
-const CONTROLLERS: [&str; 2] = ["memory", "pids"];
+const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
+/// The period of which a share of processor time is taken, in microseconds.
+const PERIOD: u64 = 100_000;
 /// How often processes that were killed are looked for again.
 const ROUNDS: u32 = 100;
 
@@ -24,6 +28,7 @@ pub struct Cgroup {
     name: String,
     memory: Option<PathBuf>,
     pids: Option<PathBuf>,
+    cpu: Option<PathBuf>,
     v2: bool,
 }
 
@@ -36,7 +41,8 @@ impl Cgroup {
             return Cgroup {
                 name: name.to_owned(),
                 memory: Some(folder.clone()),
-                pids: Some(folder),
+                pids: Some(folder.clone()),
+                cpu: Some(folder),
                 v2: true,
             };
         }
@@ -44,19 +50,22 @@ impl Cgroup {
             let hierarchy = root.join(controller);
             hierarchy.is_dir().then(|| hierarchy.join(PARENT).join(name))
         };
-        Cgroup { name: name.to_owned(), memory: of("memory"), pids: of("pids"), v2: false }
+        Cgroup { name: name.to_owned(), memory: of("memory"), pids: of("pids"), cpu: of("cpu"), v2: false }
     }
 
-    fn folders(&self) -> impl Iterator<Item = &PathBuf> {
-        let second = self.pids.iter().filter(|p| Some(*p) != self.memory.as_ref());
-        self.memory.iter().chain(second)
+    /// Its folders, each once.
+    pub fn folders(&self) -> impl Iterator<Item = &PathBuf> {
+        let others = [&self.pids, &self.cpu].into_iter().flatten();
+        let others = others.filter(|_| !self.v2 || self.memory.is_none());
+        self.memory.iter().chain(others)
     }
 
-    /// Makes it, with limits: bytes of memory, and processes with their threads.
+    /// Makes it, with limits.
     ///
     /// # Errors
     /// The system refuses.
-    pub fn create(&self, memory: u64, processes: u32) -> io::Result<()> {
+    pub fn create(&self, limits: Limits) -> io::Result<()> {
+        let Limits { memory, processes, cpu } = limits;
         for folder in self.folders() {
             if self.v2
                 && let Some(parent) = folder.parent()
@@ -75,6 +84,15 @@ impl Cgroup {
         }
         if let Some(folder) = &self.pids {
             fs::write(folder.join("pids.max"), processes.to_string())?;
+        }
+        if let (Some(folder), Some(cpu)) = (&self.cpu, cpu) {
+            let quota = u64::from(cpu) * PERIOD / 1000;
+            if self.v2 {
+                fs::write(folder.join("cpu.max"), format!("{quota} {PERIOD}"))?;
+            } else {
+                fs::write(folder.join("cpu.cfs_period_us"), PERIOD.to_string())?;
+                fs::write(folder.join("cpu.cfs_quota_us"), quota.to_string())?;
+            }
         }
         Ok(())
     }

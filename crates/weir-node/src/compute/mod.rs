@@ -11,6 +11,7 @@ pub mod hosted;
 pub mod launch;
 pub mod native;
 pub mod netns;
+pub mod process;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -56,6 +57,11 @@ pub trait Compute: Debug + Send + Sync {
 
     /// How an instance is; `None`: there is none.
     fn health(&self, id: &InstanceId) -> Option<Health>;
+
+    /// Why packets ended in it, and how many: by reason, as far as it counts them.
+    async fn drops(&self, _: &InstanceId) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
 
     /// Reads a public handler.
     async fn read(&self, id: &InstanceId, handler: &str) -> Result<String, ComputeError>;

@@ -286,7 +286,8 @@ pub(super) async fn status(
     let e = entry(&app, &id)?;
     let drift = app.view().drift_of(&id);
     let health = |f: &FunctionRuntime| app.health(&e.graph, f);
-    let status = crate::status::status(&*app.plane, &e.graph, app.state(&id), drift, &health);
+    let drops = app.drops(&e.graph).await;
+    let status = crate::status::status(&*app.plane, &e.graph, app.state(&id), drift, &health, &drops);
     Ok(Json(status.await?))
 }
 

@@ -28,7 +28,9 @@ engine_node! {
     /// interface gets later (`ethtool -L`) are used when it is opened again.
     ///
     /// A device can also be memory that is shared with another process (memif, version 2.0, as VPP and DPDK's `net_memif`
-    /// have it): `memif:/path/of.sock`, or `memif:@name` for an abstract socket, as the side that connects and makes the memory.
+    /// have it): `memif:/path/of.sock`, `memif:@name` for an abstract socket, or `memif:name` for one in the data plane's folder of
+    /// ports (`/run/weir/ports`; that of `weir engine` is its control socket with the ending `.ports`), as the side that
+    /// connects and makes the memory.
     /// What is to be otherwise follows after `?`, with `&` between: `role=master` (it listens, and the other side makes the
     /// memory), `id=N` (number of the interface), `ring=N` (packets in a ring, a power of two, 1024), `buffer=N` (bytes, 2048; a
     /// longer packet takes several), `secret=…`, and `unsealed=true` (as master: to take memory that its maker can shrink,

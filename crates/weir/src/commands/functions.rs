@@ -15,6 +15,9 @@ use crate::ui::{Failure, Ui};
 /// The command that becomes a program inside a function.
 pub(crate) const EXEC: &str = "function-exec";
 
+/// The command that becomes the process which workers are copies of.
+pub(crate) const ZYGOTE: &str = "zygote";
+
 /// Options of `weir logs`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogsArgs {
@@ -104,4 +107,9 @@ fn become_it(launch: &Launch) -> Result<(), Failure> {
     };
     let never: Infallible = launch.exec().map_err(refused)?;
     match never {}
+}
+
+/// Makes workers for the node that has started it.
+pub(crate) fn zygote() -> Result<(), Failure> {
+    weir_worker::zygote(super::classes).map_err(|e| Failure::Other(e.into()))
 }

@@ -143,6 +143,9 @@ pub(crate) enum Command {
     /// Become a program inside a function; the node does it
     #[command(name = functions::EXEC, hide = true)]
     FunctionExec(functions::ExecArgs),
+    /// Make workers of functions (internal)
+    #[command(name = functions::ZYGOTE, hide = true)]
+    Zygote,
     /// Run the data-plane process; the node starts it itself
     Engine(node::EngineArgs),
     /// Print what makes a shell complete commands, options, graphs and elements
@@ -178,6 +181,7 @@ impl Command {
             Command::Logs(a) => functions::logs(&a, ui),
             Command::Shell(a) => functions::shell(&a),
             Command::FunctionExec(a) => functions::exec(&a),
+            Command::Zygote => functions::zygote(),
             Command::Trace(a) => trace::run(&a, ui),
             Command::Capture(a) => capture::run(&a, ui),
             Command::Events(a) => events::run(&a, ui),

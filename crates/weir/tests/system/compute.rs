@@ -7,34 +7,48 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 use weir_io::Netns;
-use weir_model::template::{Implementation, Template};
+use weir_model::template::{self, Implementation, Template};
+use weir_node::compute::cgroup::Cgroup;
 use weir_node::compute::container::Container;
-use weir_node::compute::hosted::Hosted;
+use weir_node::compute::hosted::{Hosted, Paths};
 use weir_node::compute::native::Native;
+use weir_node::compute::process::Process;
 use weir_node::compute::{Compute, Health, Notice, NoticeKind};
 use weir_node::instance::{Instance, InstanceId, PortNames, Spec, Work};
 use weir_oci::{Registries, Store};
+use weir_protocol::{Client, Command};
+use weir_switch::compile::sockets_folder;
 
-use crate::lab::{Lab, WEIR, host, poll, repository};
+use crate::lab::{Lab, Process as Running, WEIR, host, poll, repository};
 
 /// Makes a driver that keeps its functions in a folder.
 type Make<'a> = &'a (dyn Fn(UnboundedSender<Notice>) -> Box<dyn Compute> + Sync);
 
-/// Two hosts in one network, on both sides of the interfaces `fl` and `fr` of the namespace `node`, which bridges join to them as
-/// soon as they are there.
+/// What a kind has of its own in the suite.
+trait Wiring {
+    /// Two words that the function takes, a third for its handler, and one that it refuses, with what it says then.
+    fn words(&self) -> [&'static str; 5];
+    /// What it is with a word, and with one more port or not.
+    fn spec(&self, word: &str, more: bool) -> Spec;
+    /// Joins the interfaces `left` and `right` of the namespace `node`, behind each of which is a host, to the function; gives the
+    /// program that does it, if it takes one.
+    fn hosts(&self, lab: &Lab) -> Option<Running>;
+    /// The same for ports that have come anew.
+    fn wire(&self, lab: &Lab);
+    /// The function has these ports and no others.
+    fn has_ports(&self, lab: &Lab, ports: &[&str]);
+    /// Takes something from under the function.
+    fn harm(&self, lab: &Lab);
+}
+
+/// Two hosts in one network, with the function between them.
 struct Bench<'a> {
     lab: &'a Lab,
-    instance: Instance,
+    id: InstanceId,
+    wiring: &'a (dyn Wiring + Sync),
 }
 
 impl Bench<'_> {
-    /// Joins the function's ports to the hosts.
-    fn wire(&self) {
-        for (port, bridge) in [("fl", "bridgel"), ("fr", "bridger")] {
-            self.lab.ip("node", &format!("link set {port} master {bridge}"));
-        }
-    }
-
     fn pings(&self) -> bool {
         self.lab.ns("left").run(&["ping", "-c1", "-W0.3", "10.0.0.2"]).code == 0
     }
@@ -44,30 +58,144 @@ impl Bench<'_> {
         assert!(poll(100, || self.pings() == yes), "forwards: {}", !yes);
     }
 
-    /// The same function with another word, and one more port or not.
-    fn changed(&self, word: &str, more: bool) -> Instance {
-        let mut spec = self.instance.spec.clone();
-        spec.params = BTreeMap::from([("WORD".to_owned(), word.to_owned())]);
-        if more {
-            spec.ports.push(PortNames { inside: "more".into(), outside: "fm".into() });
-        }
-        Instance::new(self.instance.id.clone(), spec)
+    /// The function with a word, and one more port or not.
+    fn with(&self, word: &str, more: bool) -> Instance {
+        Instance::new(self.id.clone(), self.wiring.spec(word, more))
     }
 
-    fn has(&self, interface: &str) -> bool {
-        self.lab.ip("node", "-o link show").contains(&format!(" {interface}@"))
-    }
-
-    fn hosts(&self) {
-        for (bridge, host, address) in
-            [("bridgel", "left", "10.0.0.1/24"), ("bridger", "right", "10.0.0.2/24")]
-        {
-            self.lab.ip("node", &format!("link add {bridge} type bridge"));
-            self.lab.ip("node", &format!("link set {bridge} up"));
+    fn hosts(&self) -> Option<Running> {
+        for (host, address) in [("left", "10.0.0.1/24"), ("right", "10.0.0.2/24")] {
             self.lab.link(("node", host), (host, "eth0"));
-            self.lab.ip("node", &format!("link set {host} master {bridge}"));
             self.lab.ip(host, &format!("addr add {address} dev eth0"));
         }
+        self.wiring.hosts(self.lab)
+    }
+}
+
+/// Functions with network interfaces, which bridges join to the hosts.
+struct Veth(Spec);
+
+fn port(inside: &str, outside: &str) -> PortNames {
+    PortNames { inside: inside.into(), outside: outside.into() }
+}
+
+impl Wiring for Veth {
+    fn words(&self) -> [&'static str; 5] {
+        ["one", "two", "another", "fail", "no such word"]
+    }
+
+    fn spec(&self, word: &str, more: bool) -> Spec {
+        let mut spec = self.0.clone();
+        spec.params = BTreeMap::from([("WORD".to_owned(), word.to_owned())]);
+        spec.ports = vec![port("left", "fl"), port("right", "fr")];
+        if more {
+            spec.ports.push(port("more", "fm"));
+        }
+        spec
+    }
+
+    fn hosts(&self, lab: &Lab) -> Option<Running> {
+        for (bridge, host) in [("bridgel", "left"), ("bridger", "right")] {
+            lab.ip("node", &format!("link add {bridge} type bridge"));
+            lab.ip("node", &format!("link set {bridge} up"));
+            lab.ip("node", &format!("link set {host} master {bridge}"));
+        }
+        None
+    }
+
+    fn wire(&self, lab: &Lab) {
+        for (port, bridge) in [("fl", "bridgel"), ("fr", "bridger")] {
+            lab.ip("node", &format!("link set {port} master {bridge}"));
+        }
+    }
+
+    fn has_ports(&self, lab: &Lab, ports: &[&str]) {
+        let links = lab.ip("node", "-o link show");
+        for port in ["left", "right", "more"] {
+            let name = format!(" f{}@", &port[..1]);
+            assert_eq!(links.contains(&name), ports.contains(&port), "{port}: {links}");
+        }
+    }
+
+    fn harm(&self, lab: &Lab) {
+        lab.ip("node", "link del fl");
+    }
+}
+
+/// Functions with shared memory, which a data plane joins to the hosts.
+struct Memif {
+    id: InstanceId,
+    functions: PathBuf,
+}
+
+impl Memif {
+    fn device(&self, port: &str) -> String {
+        format!("memif:{}/{port}?role=master", sockets_folder(&self.id.graph, &self.id.function))
+    }
+}
+
+impl Wiring for Memif {
+    fn words(&self) -> [&'static str; 5] {
+        ["1", "2", "7", "300", "300"]
+    }
+
+    fn spec(&self, word: &str, more: bool) -> Spec {
+        let third = if more { "FromDevice(memif:more, WAIT true) -> Discard;" } else { "" };
+        let config = format!(
+            "FromDevice(memif:left, WAIT true) -> word :: Paint({word}) -> Queue -> ToDevice(memif:right, WAIT true);\n\
+             FromDevice(memif:right, WAIT true) -> Queue -> ToDevice(memif:left, WAIT true);\n\
+             Message(\"working with {word}\");\n{third}"
+        );
+        let ports = ["left", "right", "more"].into_iter().take(if more { 3 } else { 2 });
+        Spec {
+            image: "word".to_owned(),
+            digest: "0".to_owned(),
+            ports: ports.map(|p| port(p, &self.device(p))).collect(),
+            params: BTreeMap::new(),
+            writes: Vec::new(),
+            work: Work::Process {
+                config,
+                process: template::Process::default(),
+                handlers: BTreeMap::from([("word".to_owned(), "word.color".to_owned())]),
+            },
+        }
+    }
+
+    fn hosts(&self, lab: &Lab) -> Option<Running> {
+        let socket = lab.path("engine.sock");
+        let engine = lab.ns("node").spawn_weir(&["engine", "--socket", &socket]);
+        assert!(poll(100, || Client::connect(&socket).is_ok()));
+        let joined = |host: &str| {
+            let device = self.device(host);
+            format!(
+                "FromDevice({host}, PROMISC true) -> Queue -> ToDevice({device}, WAIT true);\n\
+                 FromDevice({device}, WAIT true) -> Queue -> ToDevice({host});\n"
+            )
+        };
+        let load = Command::Load {
+            graph: "g".into(),
+            config: joined("left") + &joined("right"),
+            file: "g.click".into(),
+            tag: String::new(),
+            scope: None,
+            memory: None,
+        };
+        Client::connect(&socket).unwrap().call(load).unwrap();
+        Some(engine)
+    }
+
+    fn wire(&self, _: &Lab) {}
+
+    fn has_ports(&self, lab: &Lab, ports: &[&str]) {
+        let folder = lab.path(&format!("engine.ports/{}", sockets_folder(&self.id.graph, &self.id.function)));
+        assert_eq!(std::fs::exists(&folder).unwrap(), !ports.is_empty(), "{folder}");
+    }
+
+    fn harm(&self, _: &Lab) {
+        let paths = Paths::new(&self.functions, &self.id);
+        let worker = Cgroup::named(&paths.name).processes()[0];
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(worker), nix::sys::signal::Signal::SIGKILL)
+            .unwrap();
     }
 }
 
@@ -87,23 +215,26 @@ async fn notice(notices: &mut UnboundedReceiver<Notice>, what: NoticeKind) -> No
 async fn begins(bench: &Bench<'_>, make: Make<'_>) -> Instance {
     let (sender, _keep) = unbounded_channel();
     let driver = make(sender);
-    let (id, first) = (&bench.instance.id, bench.changed("one", false));
+    let [one, two, another, fail, why] = bench.wiring.words();
+    let (id, first) = (&bench.id, bench.with(one, false));
     assert_eq!(driver.observe().await.unwrap(), []);
     assert_eq!(driver.health(id), None);
     driver.destroy(id).await.unwrap();
 
     driver.create(&first).await.unwrap();
-    bench.wire();
+    bench.wiring.wire(bench.lab);
     assert_eq!(driver.health(id), Some(Health::Stopped));
     assert!(!bench.pings(), "it is not at work");
     driver.start(id).await.unwrap();
     assert_eq!(driver.health(id), Some(Health::Running));
     bench.forwards(true);
-    assert_eq!(driver.read(id, "word").await.unwrap().trim(), "one");
-    driver.write(id, "word", "another").await.unwrap();
-    assert_eq!(driver.read(id, "word").await.unwrap().trim(), "another");
+    assert_eq!(driver.read(id, "word").await.unwrap().trim(), one);
+    driver.write(id, "word", another).await.unwrap();
+    assert_eq!(driver.read(id, "word").await.unwrap().trim(), another);
     assert!(driver.read(id, "nothing").await.is_err());
-    assert!(std::fs::read_to_string(driver.log(id).unwrap()).unwrap().contains("working with one"));
+    assert!(
+        std::fs::read_to_string(driver.log(id).unwrap()).unwrap().contains(&format!("working with {one}"))
+    );
     assert_eq!(driver.observe().await.unwrap()[0].tag, first.tag);
 
     driver.pause(id).await.unwrap();
@@ -116,23 +247,26 @@ async fn begins(bench: &Bench<'_>, make: Make<'_>) -> Instance {
     driver.stop(id).await.unwrap();
     assert_eq!(driver.health(id), Some(Health::Stopped));
     bench.forwards(false);
-    assert!(bench.has("fl"), "its ports stay");
-    bench.wire();
+    // Its ports stay.
+    bench.wiring.has_ports(bench.lab, &["left", "right"]);
+    bench.wiring.wire(bench.lab);
     driver.start(id).await.unwrap();
     bench.forwards(true);
 
     // Ports come and go while it works; values change; what it refuses leaves it as it was.
-    let second = bench.changed("one", true);
+    let second = bench.with(one, true);
     driver.update(&second).await.unwrap();
-    assert!(bench.has("fm"));
+    bench.wiring.has_ports(bench.lab, &["left", "right", "more"]);
     bench.forwards(true);
-    let third = bench.changed("two", false);
+    let third = bench.with(two, false);
     driver.update(&third).await.unwrap();
-    assert!(!bench.has("fm"));
+    bench.wiring.has_ports(bench.lab, &["left", "right"]);
     bench.forwards(true);
-    assert!(std::fs::read_to_string(driver.log(id).unwrap()).unwrap().contains("working with two"));
-    let e = driver.update(&bench.changed("fail", false)).await.unwrap_err().to_string();
-    assert!(e.contains("no such word"), "{e}");
+    assert!(
+        std::fs::read_to_string(driver.log(id).unwrap()).unwrap().contains(&format!("working with {two}"))
+    );
+    let e = driver.update(&bench.with(fail, false)).await.unwrap_err().to_string();
+    assert!(e.contains(why), "{e}");
     driver.update(&third).await.unwrap();
     bench.forwards(true);
 
@@ -141,50 +275,30 @@ async fn begins(bench: &Bench<'_>, make: Make<'_>) -> Instance {
 
 /// The same from the next daemon on, until nothing is left: it takes the function up, and looks after it.
 async fn goes_on(bench: &Bench<'_>, make: Make<'_>, third: &Instance) {
-    let id = &bench.instance.id;
+    let id = &bench.id;
     let (sender, mut notices) = unbounded_channel();
     let driver = make(sender);
     assert_eq!(driver.observe().await.unwrap()[0].tag, third.tag);
     assert_eq!(driver.health(id), Some(Health::Running));
     bench.forwards(true);
-    bench.lab.ip("node", "link del fl");
+    bench.wiring.harm(bench.lab);
     let died = notice(&mut notices, NoticeKind::Died).await;
     assert_eq!(&died.id, id);
     notice(&mut notices, NoticeKind::Restarted).await;
-    bench.wire();
+    bench.wiring.wire(bench.lab);
     bench.forwards(true);
 
     driver.destroy(id).await.unwrap();
     assert_eq!(driver.health(id), None);
-    assert!(!bench.has("fl") && !bench.has("fr"));
+    bench.wiring.has_ports(bench.lab, &[]);
     assert_eq!(driver.observe().await.unwrap(), []);
     driver.destroy(id).await.unwrap();
 }
 
-/// Runs the suite in the namespace `node` of a lab, for the function of an image.
-fn suite(lab: &Lab, image: &str, digest: &str, make: Make<'_>) {
-    let template = Template::load(&PathBuf::from(image)).unwrap();
-    let folder = PathBuf::from(image);
-    let work = match template.implementation {
-        Implementation::Native { native } => Work::Native { folder, native },
-        Implementation::Container { container } => Work::Container {
-            folder,
-            container: Box::new(container),
-            handlers: template.handlers.iter().map(|(name, h)| (name.clone(), h.handler.clone())).collect(),
-        },
-        Implementation::Click(_) => panic!("inline functions have no driver"),
-    };
-    let port = |inside: &str, outside: &str| PortNames { inside: inside.into(), outside: outside.into() };
-    let spec = Spec {
-        image: template.name.to_string(),
-        digest: digest.to_owned(),
-        ports: vec![port("left", "fl"), port("right", "fr")],
-        params: BTreeMap::new(),
-        writes: Vec::new(),
-        work,
-    };
-    let bench = Bench { lab, instance: Instance::new(InstanceId::new(&lab.name("g"), "f"), spec) };
-    bench.hosts();
+/// Runs the suite in the namespace `node` of a lab.
+fn suite(lab: &Lab, wiring: &(dyn Wiring + Sync), make: Make<'_>) {
+    let bench = Bench { lab, id: id(lab), wiring };
+    let _engine = bench.hosts();
     let netns = Netns::Named(lab.name("node"));
     netns
         .run(|| {
@@ -196,6 +310,33 @@ fn suite(lab: &Lab, image: &str, digest: &str, make: Make<'_>) {
         .unwrap();
     let left: Vec<String> = crate::functions::left(lab);
     assert_eq!(left, Vec::<String>::new());
+}
+
+fn id(lab: &Lab) -> InstanceId {
+    InstanceId::new(&lab.name("g"), "f")
+}
+
+/// What the function of an image is, but for its ports.
+fn spec_of(image: &str, digest: &str) -> Spec {
+    let template = Template::load(&PathBuf::from(image)).unwrap();
+    let folder = PathBuf::from(image);
+    let work = match template.implementation {
+        Implementation::Native { native } => Work::Native { folder, native },
+        Implementation::Container { container } => Work::Container {
+            folder,
+            container: Box::new(container),
+            handlers: template.handlers.iter().map(|(name, h)| (name.clone(), h.handler.clone())).collect(),
+        },
+        Implementation::Click(_) | Implementation::Process { .. } => panic!("it has no image of its own"),
+    };
+    Spec {
+        image: template.name.to_string(),
+        digest: digest.to_owned(),
+        ports: Vec::new(),
+        params: BTreeMap::new(),
+        writes: Vec::new(),
+        work,
+    }
 }
 
 /// The scripts of a function that bridges, and says a word.
@@ -229,7 +370,7 @@ fn native_functions_conform() {
     }
     let digest = weir_node::compute::digest::of_folder(&PathBuf::from(&image)).unwrap();
     let functions = PathBuf::from(lab.path("store/weir.functions"));
-    suite(&lab, &image, &digest, &|notices| {
+    suite(&lab, &Veth(spec_of(&image, &digest)), &|notices| {
         let native = Native::new(functions.clone(), launcher());
         Box::new(Hosted::new(functions.clone(), native, notices))
     });
@@ -257,8 +398,19 @@ fn containers_conform() {
     let source = weir_oci::Source::parse("./layout", &PathBuf::from(&image)).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let digest = runtime.block_on(store().resolve(&source)).unwrap().to_string();
-    suite(&lab, &image, &digest, &|notices| {
+    suite(&lab, &Veth(spec_of(&image, &digest)), &|notices| {
         let container = Container::new(&functions, store().into());
         Box::new(Hosted::new(functions.clone(), container, notices))
+    });
+}
+
+#[test]
+fn processes_conform() {
+    let lab = Lab::new(&["left", "node", "right"]);
+    let functions = PathBuf::from(lab.path("store/weir.functions"));
+    suite(&lab, &Memif { id: id(&lab), functions: functions.clone() }, &|notices| {
+        let zygote = vec![WEIR.into(), "zygote".into()];
+        let process = Process::new(lab.path("engine.ports").into(), zygote);
+        Box::new(Hosted::new(functions.clone(), process, notices))
     });
 }

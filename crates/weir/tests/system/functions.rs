@@ -15,9 +15,14 @@ pub fn one_network(lab: &Lab) -> (Ns<'_>, Ns<'_>) {
 
 /// A graph of one function between `lan` and `wan`. Its name is the lab's, so that what is left of it can be found.
 pub fn graph(lab: &Lab, image: &str, params: &str) -> String {
+    graph_of(lab, &format!("name: {image}, params: {{{params}}}"))
+}
+
+/// The same of a function as a document describes it, but for its identifier and its ports.
+pub fn graph_of(lab: &Lab, function: &str) -> String {
     let id = lab.name("g");
     let text = format!(
-        "id: {id}\nname: {image}\nSFs:\n  - {{id: f, name: {image}, ports: [{{id: l}}, {{id: r}}], params: {{{params}}}}}\nsaps:\n  \
+        "id: {id}\nname: g\nSFs:\n  - {{id: f, ports: [{{id: l}}, {{id: r}}], {function}}}\nsaps:\n  \
          - {{id: lan, type: interface, interface: {{if-name: lan}}}}\n  - {{id: wan, type: interface, interface: {{if-name: wan}}}}\n\
          flowrules:\n  - {{id: a, priority: 1, match: {{port_in: 'sap:lan'}}, actions: {{output_to_port: 'sf:f:l'}}}}\n  \
          - {{id: b, priority: 1, match: {{port_in: 'sf:f:l'}}, actions: {{output_to_port: 'sap:lan'}}}}\n  \
@@ -64,6 +69,7 @@ pub fn left(lab: &Lab) -> Vec<String> {
     found.extend(mounts.lines().filter(|l| l.contains(&lab.path("store"))).map(str::to_owned));
     let links = lab.ip("node", "-o link show");
     found.extend(links.lines().filter(|l| l.contains(" wf")).map(str::to_owned));
+    found.extend(entries(&lab.path("engine.ports")));
     let files = std::fs::read_dir(lab.path("store/weir.functions")).into_iter().flatten().flatten();
     found.extend(files.map(|e| e.path().display().to_string()).filter(|n| n.contains(&clean)));
     found

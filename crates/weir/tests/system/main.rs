@@ -17,6 +17,7 @@ mod many;
 mod nat;
 mod native;
 mod node;
+mod processes;
 mod reference;
 mod rest;
 mod run;

@@ -9,8 +9,8 @@ mod sap;
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    Function, GraphParts, HandlerWrite, MAX_FUNCTIONS, MAX_PORTS, MAX_RULES, MAX_SAPS, ParamValue, Port, Sap,
-    ServiceGraph,
+    Function, GraphParts, HandlerWrite, MAX_FUNCTIONS, MAX_PORTS, MAX_RULES, MAX_SAPS, ParamValue, Port,
+    RunAs, Sap, ServiceGraph,
 };
 use crate::doc::{At, Kind, Node, Reader, optional};
 use crate::error::{DocErrors, quote};
@@ -122,7 +122,7 @@ fn unique<'a>(r: &mut Reader, at: &At<'_>, what: &str, ids: impl Iterator<Item =
 }
 
 fn function(r: &mut Reader, at: &At<'_>) -> Option<Function> {
-    let f = r.fields(at, &["id", "name", "ports", "template", "params", "handlers"])?;
+    let f = r.fields(at, &["id", "name", "ports", "template", "kind", "params", "handlers"])?;
     let id = f.need(r, "id", "the function's identifier").and_then(|at| r.parse(&at, "an identifier"));
     let name = f.need(r, "name", "the function's name").and_then(|at| r.parse(&at, "a name"));
     let ports = list(r, f.get("ports"), "ports", MAX_PORTS, port);
@@ -130,6 +130,7 @@ fn function(r: &mut Reader, at: &At<'_>) -> Option<Function> {
         unique(r, &at, "port", ports.iter().map(|(i, p)| (*i, p.id.as_str())));
     }
     let template = optional(f.get("template"), |at| r.parse(at, "an image's name"));
+    let kind = optional(f.get("kind"), |at| run_as(r, at));
     let mut params = BTreeMap::new();
     if let Some(at) = f.get("params")
         && let Some(map) = r.map(&at, "a map from parameters to values")
@@ -149,7 +150,19 @@ fn function(r: &mut Reader, at: &At<'_>) -> Option<Function> {
     }
     let handlers = f.get("handlers").map(|at| handlers(r, &at)).unwrap_or_default();
     let ports = ports.into_iter().map(|(_, p)| p).collect();
-    Some(Function { id: id?, name: name?, ports, template: template?, params, handlers })
+    Some(Function { id: id?, name: name?, ports, template: template?, kind: kind?, params, handlers })
+}
+
+fn run_as(r: &mut Reader, at: &At<'_>) -> Option<RunAs> {
+    match r.text(at, "inline or process")? {
+        "inline" => Some(RunAs::Inline),
+        "process" => Some(RunAs::Process),
+        other => {
+            let help = "it is inline or process, of images of kind click; leave it out for others";
+            r.error(at, format!("{} is nothing that runs a Click script", quote(other)), help);
+            None
+        }
+    }
 }
 
 fn port(r: &mut Reader, at: &At<'_>) -> Option<Port> {

@@ -169,13 +169,13 @@ pub(super) fn spec(
 ) -> Result<Spec, String> {
     let command = container.command.iter().map(|t| expand(t, &cx.spec.params)).collect();
     let process = process(cx, container, root, command)?;
-    let (memory, processes) = cx.spec.limits();
+    let limits = cx.spec.limits();
     let mut resources = json!({
-        "memory": {"limit": memory},
-        "pids": {"limit": processes},
+        "memory": {"limit": limits.memory},
+        "pids": {"limit": limits.processes},
         "devices": [{"allow": false, "access": "rwm"}],
     });
-    if let Some(cpu) = container.cpu {
+    if let Some(cpu) = limits.cpu {
         resources["cpu"] = json!({"quota": u64::from(cpu) * PERIOD / 1000, "period": PERIOD});
     }
     let value = json!({

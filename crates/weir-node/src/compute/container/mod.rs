@@ -185,7 +185,7 @@ impl Container {
 fn container(spec: &Spec) -> &template::Container {
     match &spec.work {
         Work::Container { container, .. } => container,
-        Work::Native { .. } => unreachable!("a driver gets what is of its kind"),
+        Work::Process { .. } | Work::Native { .. } => unreachable!("a driver gets what is of its kind"),
     }
 }
 
@@ -355,7 +355,7 @@ impl Workload for Container {
         signal.flatten().unwrap_or(Signal::SIGTERM)
     }
 
-    async fn forget(&self, paths: &Paths) {
+    async fn forget(&self, paths: &Paths, _: bool) {
         if let Err(e) = self.delete(paths).await {
             tracing::warn!("the container {} is not wholly removed: {e}", paths.name);
         }

@@ -19,9 +19,7 @@ use crate::process::Process;
 
 /// How long a main process may take to end when it is asked to.
 const END_TIME: Duration = Duration::from_secs(5);
-/// How long a main process is looked at after its start: one that ends by then did not come to work.
-const TRIAL: Duration = Duration::from_millis(150);
-/// How often it is looked at then.
+/// How often a main process is looked at after its start.
 const TRIAL_STEP: Duration = Duration::from_millis(10);
 
 impl<W: Workload> Shared<W> {
@@ -57,9 +55,8 @@ impl<W: Workload> Shared<W> {
         netns::create(name)
             .await
             .map_err(ComputeError::system(format!("cannot make the network namespace {name}")))?;
-        let (memory, processes) = spec.limits();
         Cgroup::named(name)
-            .create(memory, processes)
+            .create(spec.limits())
             .map_err(ComputeError::system(format!("cannot make the control group {name}")))?;
         for port in &spec.ports {
             self.add_port(f, port).await?;
@@ -70,9 +67,14 @@ impl<W: Workload> Shared<W> {
 
     pub(super) async fn add_port(&self, f: &Function, port: &PortNames) -> Result<(), ComputeError> {
         let (inside, outside) = (&port.inside, &port.outside);
-        netns::add_port(&f.paths.name, inside, outside).await.map_err(ComputeError::system(format!(
+        self.workload.add_port(&f.paths, port).await.map_err(ComputeError::system(format!(
             "cannot make the port {inside} with its other end {outside}"
         )))
+    }
+
+    async fn remove_port(&self, port: &PortNames) -> Result<(), ComputeError> {
+        let removed = self.workload.remove_port(port).await;
+        removed.map_err(ComputeError::system(format!("cannot remove the port {}", port.outside)))
     }
 
     /// Brings a function to work that does not, and watches it.
@@ -128,7 +130,7 @@ impl<W: Workload> Shared<W> {
         main: &mut Main,
         from: u64,
     ) -> Result<(), ComputeError> {
-        let until = Instant::now() + TRIAL;
+        let until = Instant::now() + W::TRIAL;
         while Instant::now() < until {
             let ended = match main {
                 Main::Child(child) => match child.try_wait() {
@@ -237,16 +239,13 @@ impl<W: Workload> Shared<W> {
             }
             ports.extend(record.spec().ports.clone());
         }
-        self.workload.forget(&f.paths).await;
+        self.workload.forget(&f.paths, keep_state).await;
         Cgroup::named(name)
             .remove()
             .await
             .map_err(ComputeError::system(format!("cannot remove the control group {name}")))?;
         for port in &ports {
-            let outside = &port.outside;
-            netns::remove_port(outside)
-                .await
-                .map_err(ComputeError::system(format!("cannot remove the interface {outside}")))?;
+            self.remove_port(port).await?;
         }
         netns::remove(name)
             .await
@@ -293,7 +292,8 @@ impl<W: Workload> Shared<W> {
     pub(super) async fn set_ports(&self, record: &Record, up: bool) -> Result<(), ComputeError> {
         for port in &record.spec().ports {
             let outside = &port.outside;
-            netns::set_up(outside, up)
+            self.workload
+                .set_port(port, up)
                 .await
                 .map_err(ComputeError::system(format!("cannot bring {outside} up or down")))?;
         }
@@ -307,7 +307,11 @@ impl<W: Workload> Shared<W> {
     ) -> Result<(), ComputeError> {
         let old = f.paths.read().filter(|r| {
             // One whose main process has ended is started again with what is asked for now.
-            r.whole && r.started && !r.paused && f.is_sound(r) && r.process.is_none_or(Process::lives)
+            r.whole
+                && r.started
+                && !r.paused
+                && f.is_sound(&self.workload, r)
+                && r.process.is_none_or(Process::lives)
         });
         let new = Record {
             instance: instance.clone(),
@@ -317,9 +321,7 @@ impl<W: Workload> Shared<W> {
             process: old.as_ref().and_then(|r| r.process),
         };
         self.workload.check(new.spec())?;
-        let same_image =
-            |r: &Record| r.spec().digest == new.spec().digest && r.spec().work == new.spec().work;
-        let Some(old) = old.filter(same_image) else {
+        let Some(old) = old.filter(|r| self.workload.is_update(r.spec(), new.spec())) else {
             f.leave_alone();
             self.create(f, instance).await?;
             let mut record = f.record(&instance.id)?;
@@ -348,10 +350,7 @@ impl<W: Workload> Shared<W> {
         // What stays are the ports of what is in force now.
         let (from, kept) = if updated.is_ok() { (before, after) } else { (after, before) };
         for port in from.iter().filter(|p| !kept.contains(p)) {
-            let outside = &port.outside;
-            netns::remove_port(outside)
-                .await
-                .map_err(ComputeError::system(format!("cannot remove the interface {outside}")))?;
+            self.remove_port(port).await?;
         }
         if matches!(updated, Ok(false)) {
             self.stop(f, &mut record).await?;

@@ -85,11 +85,11 @@ impl Function {
     }
 
     /// Whether all that it stands on is there.
-    fn is_sound(&self, record: &Record) -> bool {
+    fn is_sound(&self, workload: &impl Workload, record: &Record) -> bool {
         let name = &self.paths.name;
         netns::exists(name)
             && Cgroup::named(name).exists()
-            && record.spec().ports.iter().all(|p| netns::has_port(&p.outside))
+            && record.spec().ports.iter().all(|p| workload.has_port(p))
     }
 }
 
@@ -118,7 +118,7 @@ impl<W: Workload> Compute for Hosted<W> {
                 observed.push(Observed { tag: record.instance.tag.clone(), id });
                 continue;
             };
-            let sound = record.whole && f.is_sound(&record);
+            let sound = record.whole && f.is_sound(&self.0.workload, &record);
             if sound && record.started && lock(&f.supervision).is_none() {
                 f.set_health(if record.paused { Health::Paused } else { Health::Running });
                 self.0.supervise(&f, &record, None);
@@ -201,6 +201,14 @@ impl<W: Workload> Compute for Hosted<W> {
 
     fn health(&self, id: &InstanceId) -> Option<Health> {
         Some(lock(&self.0.function(id).ok()?.health).clone())
+    }
+
+    async fn drops(&self, id: &InstanceId) -> BTreeMap<String, u64> {
+        let Ok(f) = self.0.function(id) else { return BTreeMap::new() };
+        match f.record(id) {
+            Ok(record) if record.started => self.0.workload.drops(&f.context(&record)).await,
+            _ => BTreeMap::new(),
+        }
     }
 
     async fn read(&self, id: &InstanceId, handler: &str) -> Result<String, ComputeError> {

@@ -84,8 +84,23 @@ impl Context<'_> {
         ComputeError::Program { id: self.id.clone(), program: program.to_owned(), what, output }
     }
 
+    /// An error with what the function has said since a place in its log.
+    pub fn with_output(&self, e: ComputeError, from: u64) -> ComputeError {
+        let said = tail(&self.paths.log(), from);
+        match e {
+            ComputeError::Program { id, program, what, output } if output.is_empty() => {
+                ComputeError::Program { id, program, what, output: said }
+            }
+            ComputeError::System { what, source } if !said.is_empty() => ComputeError::System {
+                what,
+                source: io::Error::new(source.kind(), format!("{source}; it says: {said}")),
+            },
+            other => other,
+        }
+    }
+
     /// Bytes in the log.
-    pub(super) fn log_length(&self) -> u64 {
+    pub fn log_length(&self) -> u64 {
         self.paths.log().metadata().map_or(0, |m| m.len())
     }
 

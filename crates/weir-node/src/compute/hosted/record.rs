@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use weir_switch::compile::sockets_folder;
 use weir_switch::hash::hash;
 
 use crate::instance::{Instance, InstanceId, Spec};
@@ -34,6 +35,8 @@ pub struct Paths {
     pub name: String,
     /// Its folder.
     pub folder: PathBuf,
+    /// The name of the folder of its ports' sockets, if it has such.
+    pub sockets: String,
     /// The folder of all images.
     images: PathBuf,
 }
@@ -51,7 +54,12 @@ impl Paths {
         let whole = hash(&[&functions.display().to_string(), &id.graph, &id.function]);
         let short: String = whole.chars().take(8).collect();
         let name = format!("weir-{}-{}-{short}", clean(&id.graph), clean(&id.function));
-        Paths { folder: functions.join(&name), name, images: functions.join(Self::IMAGES) }
+        Paths {
+            folder: functions.join(&name),
+            sockets: sockets_folder(&id.graph, &id.function),
+            name,
+            images: functions.join(Self::IMAGES),
+        }
     }
 
     /// Its output.

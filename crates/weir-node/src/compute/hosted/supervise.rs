@@ -159,7 +159,7 @@ impl<W: Workload> Watch<W> {
             {
                 tracing::warn!("the log of {} is not bounded: {e}", self.record.instance.id);
             }
-            if !Function::is_sound(&self.f, &self.record) {
+            if !Function::is_sound(&self.f, &self.shared.workload, &self.record) {
                 return "its network namespace, its control group or an interface was removed".to_owned();
             }
         }
@@ -178,7 +178,7 @@ impl<W: Workload> Watch<W> {
         let _changing = f.changing.lock().await;
         // An attempt before this one may have failed half-way.
         let whole = f.paths.read().is_some_and(|r| r.whole);
-        if !W::FRESH && whole && Function::is_sound(&f, &self.record) {
+        if !W::FRESH && whole && Function::is_sound(&f, &self.shared.workload, &self.record) {
             self.shared.end_rest(&f, &mut self.record).await?;
         } else {
             let instance = self.record.instance.clone();

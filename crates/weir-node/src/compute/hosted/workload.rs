@@ -1,16 +1,18 @@
 //! What a kind of function has to say for its functions to be run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::io;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use nix::sys::signal::Signal;
 use tokio::process::Child;
 
 use super::record::Paths;
-use crate::compute::ComputeError;
 use crate::compute::launch::Launch;
-use crate::instance::{InstanceId, Kind, Spec};
+use crate::compute::{ComputeError, netns};
+use crate::instance::{InstanceId, Kind, PortNames, Spec};
 use crate::process::Process;
 
 /// What runs in functions of one kind.
@@ -22,6 +24,9 @@ pub trait Workload: Debug + Send + Sync + 'static {
     const MAIN: &str;
     /// Whether each start begins in a network namespace that nobody has used.
     const FRESH: bool;
+    /// How long a main process is looked at after its start: one that ends by then did not come to work. None, if it has said by
+    /// then that it works.
+    const TRIAL: Duration = Duration::from_millis(150);
 
     /// Refuses what this node cannot run, before anything is done.
     ///
@@ -51,12 +56,42 @@ pub trait Workload: Debug + Send + Sync + 'static {
         Ok(false)
     }
 
+    /// Whether an instance can become another by an [`update`](Workload::update), or has to be made anew.
+    fn is_update(&self, before: &Spec, after: &Spec) -> bool {
+        before.digest == after.digest && before.work == after.work
+    }
+
+    /// Makes a port; its other end is up.
+    async fn add_port(&self, paths: &Paths, port: &PortNames) -> io::Result<()> {
+        netns::add_port(&paths.name, &port.inside, &port.outside).await
+    }
+
+    /// Removes a port. One that is not there is no error.
+    async fn remove_port(&self, port: &PortNames) -> io::Result<()> {
+        netns::remove_port(&port.outside).await
+    }
+
+    /// Whether a port is there.
+    fn has_port(&self, port: &PortNames) -> bool {
+        netns::has_port(&port.outside)
+    }
+
+    /// Brings a port up, or down while its function is paused.
+    async fn set_port(&self, port: &PortNames, up: bool) -> io::Result<()> {
+        netns::set_up(&port.outside, up).await
+    }
+
     /// Undoes the start, after the main process has ended. What is left of its control group is killed then.
     async fn stop(&self, cx: &Context<'_>) -> Result<(), ComputeError>;
 
     /// Undoes the creation.
     async fn destroy(&self, _: &Context<'_>) -> Result<(), ComputeError> {
         Ok(())
+    }
+
+    /// Why packets ended in it, and how many, if it counts them.
+    async fn drops(&self, _: &Context<'_>) -> BTreeMap<String, u64> {
+        BTreeMap::new()
     }
 
     /// Reads a public handler, or writes a value to it.
@@ -75,8 +110,8 @@ pub trait Workload: Debug + Send + Sync + 'static {
         Signal::SIGTERM
     }
 
-    /// Removes what there is of a function beside what is common, whatever its record says.
-    async fn forget(&self, _: &Paths) {}
+    /// Removes what there is of a function beside what is common, whatever its record says; `keep_state`: to make it anew.
+    async fn forget(&self, _: &Paths, _keep_state: bool) {}
 
     /// Removes the node's copies of images but those with these digests.
     fn retain(&self, used: &BTreeSet<String>);

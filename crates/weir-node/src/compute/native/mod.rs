@@ -49,7 +49,7 @@ impl Native {
         environment.push(("WEIR_STATE".to_owned(), text(&cx.paths.state())));
         let private = match &cx.spec.work {
             Work::Native { native, .. } => &native.private[..],
-            Work::Container { .. } => &[],
+            Work::Process { .. } | Work::Container { .. } => &[],
         };
         let private = private.iter().enumerate();
         Launch {

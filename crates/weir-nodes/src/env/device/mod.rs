@@ -7,6 +7,7 @@ mod trouble;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use weir_io::interface::{Method, Options, Share};
@@ -32,6 +33,8 @@ const DENSE_GAP: u64 = 5_000;
 const SPARSE_GAP: u64 = 50_000;
 /// How long the next packet of dense traffic is waited for awake.
 const AWAKE: Duration = Duration::from_micros(20);
+/// The folder of sockets that are named without one, unless another was said.
+const PORTS: &str = "/run/weir/ports";
 /// How often, and how long each time, is waited for what a closed port leaves in use.
 const BUSY_TRIES: u32 = 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
@@ -97,6 +100,8 @@ pub struct Devices {
     opener: Box<Opener>,
     /// The method for devices whose elements name none.
     method: Method,
+    /// Where sockets are that are named without a folder.
+    folder: PathBuf,
     poller: Poller,
     /// What devices did since someone looked here.
     pub changes: Vec<Change>,
@@ -126,6 +131,7 @@ impl Devices {
             list: Vec::new(),
             opener: Box::new(PortSpec::open),
             method: Method::Auto,
+            folder: PORTS.into(),
             poller: Poller::new()?,
             changes: Vec::new(),
             losses: Vec::new(),
@@ -151,6 +157,11 @@ impl Devices {
     /// Says how interfaces are opened whose elements name no method.
     pub fn set_method(&mut self, method: Method) {
         self.method = method;
+    }
+
+    /// Says where sockets are that are named without a folder.
+    pub fn set_folder(&mut self, folder: PathBuf) {
+        self.folder = folder;
     }
 
     /// Opens a device, or finds it if it is open. Options that say something replace those of before; of an interface, the
@@ -303,6 +314,7 @@ impl Devices {
 
     /// Opens a port. The kernel lets go of a port that was closed just now only after a moment: that long is waited for.
     fn open_port(&mut self, spec: &PortSpec) -> Result<Box<dyn Port>, PortError> {
+        let spec = &spec.in_folder(&self.folder);
         for _ in 0..BUSY_TRIES {
             match (self.opener)(spec) {
                 Err(PortError::Busy { .. }) => std::thread::sleep(BUSY_PAUSE),

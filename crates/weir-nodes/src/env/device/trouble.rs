@@ -49,7 +49,7 @@ impl Devices {
                 continue;
             };
             d.reopen = None;
-            match (self.opener)(&d.spec.named(&d.name)) {
+            match (self.opener)(&d.spec.named(&d.name).in_folder(&self.folder)) {
                 Ok(mut port) => {
                     drain(d);
                     close(d);

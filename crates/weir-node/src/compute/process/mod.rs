@@ -1,0 +1,263 @@
+//! Functions in processes of their own: a Click script in a worker, which is a data plane for this function alone, without
+//! privileges. Its ports are memory that it shares with the graph's data plane (memif).
+//!
+//! The worker speaks the protocol of the data plane. It runs what others wrote, so that nothing which it says is trusted: it can
+//! answer wrongly for its own function, and nothing else.
+
+mod zygote;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::time::{Instant, sleep, timeout};
+use weir_protocol::{Answer, CONTROL, Command, SpawnRequest};
+
+use super::cgroup::Cgroup;
+use super::hosted::{Context, Main, Paths, Workload};
+use super::launch::{Launch, mounts_for_others};
+use super::{ComputeError, netns};
+use crate::connection::{CallError, Connection};
+use crate::instance::{Kind, PortNames, Spec, Work};
+use crate::process;
+use zygote::Zygote;
+
+/// The user's shell, for those who look around in a function.
+const SHELL: &str = "/bin/sh";
+/// What a worker calls the one graph that it runs.
+const GRAPH: &str = "function";
+/// How long a worker may take until it can be spoken to, and for an answer.
+const TIME: Duration = Duration::from_secs(10);
+/// Most reasons for drops that are listened to, over all elements.
+const MAX_REASONS: usize = 10_000;
+/// How often it is tried to speak to it at first.
+const STEP: Duration = Duration::from_millis(1);
+
+/// What runs functions in processes of their own.
+#[derive(Debug)]
+pub struct Process {
+    /// The folder of the sockets at which the data plane meets functions.
+    ports: PathBuf,
+    zygote: Zygote,
+}
+
+impl Process {
+    /// With the data plane's folder of ports; `zygote` is the command line of the process that workers are copies of.
+    pub fn new(ports: PathBuf, zygote: Vec<OsString>) -> Process {
+        Process { ports, zygote: Zygote::new(zygote) }
+    }
+
+    /// The folder of a function's sockets.
+    fn sockets(&self, paths: &Paths) -> PathBuf {
+        self.ports.join(&paths.sockets)
+    }
+
+    /// A connection to a worker that may just be starting.
+    async fn connect(
+        &self,
+        cx: &Context<'_>,
+        worker: Option<process::Process>,
+    ) -> Result<Connection, ComputeError> {
+        let control = self.sockets(cx.paths).join(CONTROL);
+        let until = Instant::now() + TIME;
+        loop {
+            match Connection::open(&control).await {
+                Ok(connection) => return Ok(connection),
+                Err(_) if worker.is_some_and(process::Process::lives) && Instant::now() < until => {
+                    sleep(STEP).await;
+                }
+                Err(e) => return Err(ComputeError::system("cannot speak to the worker")(e)),
+            }
+        }
+    }
+
+    async fn call(
+        &self,
+        cx: &Context<'_>,
+        connection: &Connection,
+        command: Command,
+    ) -> Result<Answer, ComputeError> {
+        let failed = |what: String| ComputeError::Program {
+            id: cx.id.clone(),
+            program: Self::MAIN.to_owned(),
+            what,
+            output: String::new(),
+        };
+        match timeout(TIME, connection.call(command)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(CallError::Refused(errors))) => Err(failed(format!("refuses: {}", errors.join("; ")))),
+            Ok(Err(CallError::Lost(what))) => Err(failed(format!("does not answer: {what}"))),
+            Err(_) => Err(failed(format!("does not answer within {} seconds", TIME.as_secs()))),
+        }
+    }
+
+    /// Gives a worker its function, in place of what it runs, whose tables it keeps.
+    async fn load(&self, cx: &Context<'_>, connection: &Connection) -> Result<(), ComputeError> {
+        let Work::Process { config, .. } = &cx.spec.work else { return Ok(()) };
+        let command = Command::Load {
+            graph: GRAPH.to_owned(),
+            config: config.clone(),
+            file: format!("{}.click", cx.spec.image),
+            tag: String::new(),
+            scope: None,
+            memory: None,
+        };
+        self.call(cx, connection, command).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl Workload for Process {
+    const KIND: Kind = Kind::Process;
+    const MAIN: &str = "the worker";
+    const FRESH: bool = false;
+    // It has answered by then.
+    const TRIAL: Duration = Duration::ZERO;
+
+    fn check(&self, _: &Spec) -> Result<(), ComputeError> {
+        Ok(())
+    }
+
+    async fn fetch(&self, _: &Context<'_>) -> Result<(), ComputeError> {
+        Ok(())
+    }
+
+    async fn create(&self, cx: &Context<'_>) -> Result<(), ComputeError> {
+        let folder = self.sockets(cx.paths);
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.ports);
+        // The worker, which is somebody else, sees nothing but this one, and may not write to it.
+        let made = made.and_then(|()| DirBuilder::new().recursive(true).mode(0o755).create(&folder));
+        made.map_err(ComputeError::system(format!("cannot make {}", folder.display())))
+    }
+
+    async fn start(&self, cx: &Context<'_>) -> Result<Option<Main>, ComputeError> {
+        let request = SpawnRequest {
+            id: 0,
+            ports: self.sockets(cx.paths),
+            netns: netns::path(&cx.paths.name),
+            cgroups: Cgroup::named(&cx.paths.name).folders().cloned().collect(),
+            log: cx.paths.log(),
+        };
+        let from = cx.log_length();
+        let pid = self.zygote.spawn(request).await.map_err(ComputeError::system("cannot start a worker"))?;
+        let worker = u32::try_from(pid).ok().and_then(process::Process::of);
+        let begun = async {
+            let connection = self.connect(cx, worker).await?;
+            self.load(cx, &connection).await
+        };
+        match begun.await {
+            Ok(()) => Ok(worker.map(Main::Process)),
+            Err(e) => {
+                if worker.is_some_and(process::Process::lives) {
+                    _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+                }
+                Err(cx.with_output(e, from))
+            }
+        }
+    }
+
+    /// The configuration may be another; what it may take may not.
+    fn is_update(&self, before: &Spec, after: &Spec) -> bool {
+        before.limits() == after.limits()
+    }
+
+    async fn update(&self, cx: &Context<'_>, _: &Spec) -> Result<bool, ComputeError> {
+        let connection = self.connect(cx, None).await?;
+        self.load(cx, &connection).await.map(|()| true)
+    }
+
+    async fn stop(&self, _: &Context<'_>) -> Result<(), ComputeError> {
+        Ok(())
+    }
+
+    async fn drops(&self, cx: &Context<'_>) -> BTreeMap<String, u64> {
+        let status = async {
+            let connection = self.connect(cx, None).await?;
+            self.call(cx, &connection, Command::Status { graph: GRAPH.to_owned() }).await
+        };
+        let mut drops = BTreeMap::new();
+        // One that does not answer counts nothing.
+        if let Ok(Answer::Status { status }) = status.await {
+            for (reason, count) in status.drops.values().flatten().take(MAX_REASONS) {
+                let sum: &mut u64 = drops.entry(reason.clone()).or_default();
+                *sum = sum.saturating_add(*count);
+            }
+        }
+        drops
+    }
+
+    async fn handler(
+        &self,
+        cx: &Context<'_>,
+        name: &str,
+        value: Option<&str>,
+    ) -> Result<String, ComputeError> {
+        let Work::Process { handlers, .. } = &cx.spec.work else {
+            return Err(ComputeError::Missing(cx.id.clone()));
+        };
+        let image = |what: String| ComputeError::Image { image: cx.spec.image.clone(), what };
+        let handler = handlers.get(name).ok_or_else(|| image(format!("it has no handler {name}")))?.clone();
+        let graph = GRAPH.to_owned();
+        let command = match value {
+            Some(value) => Command::Write { graph, handler, value: value.to_owned() },
+            None => Command::Read { graph, handler },
+        };
+        let connection = self.connect(cx, None).await?;
+        match self.call(cx, &connection, command).await? {
+            Answer::Text { text } => Ok(text),
+            _ => Ok(String::new()),
+        }
+    }
+
+    /// Where the worker is, but with the files of the node: it has none.
+    fn inside(&self, cx: &Context<'_>) -> Launch {
+        Launch {
+            mounts: Some(mounts_for_others()),
+            netns: Some(netns::path(&cx.paths.name)),
+            cgroup: Some(cx.paths.name.clone()),
+            private: Vec::new(),
+            directory: self.sockets(cx.paths),
+            environment: cx.environment(),
+            terminal: true,
+            prefix: Vec::new(),
+            command: vec![SHELL.to_owned()],
+        }
+    }
+
+    /// The data plane makes its end, a socket, in the folder.
+    async fn add_port(&self, _: &Paths, _: &PortNames) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn remove_port(&self, _: &PortNames) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn has_port(&self, _: &PortNames) -> bool {
+        true
+    }
+
+    /// What it does not take stays in the shared memory, and is refused when that is full.
+    async fn set_port(&self, _: &PortNames, _: bool) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn forget(&self, paths: &Paths, keep_state: bool) {
+        // One that is made anew meets the data plane at the same sockets.
+        if !keep_state
+            && let Err(e) = fs::remove_dir_all(self.sockets(paths))
+            && e.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!("the sockets of {} are not removed: {e}", paths.name);
+        }
+    }
+
+    fn retain(&self, _: &BTreeSet<String>) {}
+}

@@ -1,0 +1,141 @@
+//! Functions in processes of their own, on a node between real hosts.
+
+use weir_node::compute::cgroup::Cgroup;
+use weir_node::compute::hosted::Paths;
+use weir_node::instance::InstanceId;
+
+use crate::functions::{graph_of, left, one_network, state};
+use crate::lab::{Lab, poll, until_pings};
+use crate::node::Node;
+
+/// The worker of the function, by its number on this machine.
+fn worker(lab: &Lab) -> Option<i32> {
+    let functions = lab.path("store/weir.functions");
+    let paths = Paths::new(functions.as_ref(), &InstanceId::new(&lab.name("g"), "f"));
+    Cgroup::named(&paths.name).processes().first().copied()
+}
+
+fn kill(pid: i32) {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
+}
+
+/// A line of the status of a process, proc_pid_status(5).
+fn of_status(pid: i32, name: &str) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap_or_default().trim().to_owned()
+}
+
+#[test]
+fn a_process_may_do_nothing_but_forward() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (client, _) = one_network(&lab);
+    let node = Node::start(&lab);
+    node.weir(&["apply", &graph_of(&lab, "name: firewall, kind: process, params: {RULES: allow icmp}")]).ok();
+    until_pings(&client, "10.0.0.2");
+    let pid = worker(&lab).unwrap();
+    assert!(of_status(pid, "Uid").split_whitespace().all(|id| id == "65534"));
+    for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+        assert_eq!(of_status(pid, set), "0000000000000000", "{set}");
+    }
+    assert_eq!((of_status(pid, "NoNewPrivs"), of_status(pid, "Seccomp")), ("1".into(), "2".into()));
+    assert!(of_status(pid, "NSpid").ends_with("\t1"), "the first process of its namespace");
+    for namespace in ["user", "mnt", "pid", "net", "ipc", "uts"] {
+        let of = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/{namespace}")).unwrap();
+        assert_ne!(of(&pid.to_string()), of("self"), "{namespace}");
+    }
+    let names = |folder: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(format!("/proc/{pid}/root{folder}")).unwrap();
+        let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(
+        (names("/"), names("/ports")),
+        (vec!["ports".into()], vec![".control".into(), "inside".into(), "outside".into()])
+    );
+    node.weir(&["delete", &lab.name("g")]).ok();
+    assert_eq!(left(&lab), Vec::<String>::new());
+    node.end();
+}
+
+#[test]
+fn a_process_keeps_its_connections_through_changes_and_outlives_the_daemon() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (client, _server) = one_network(&lab);
+    let node = Node::start(&lab);
+    let with =
+        |rules: &str| graph_of(&lab, &format!("name: firewall, kind: process, params: {{RULES: '{rules}'}}"));
+    node.weir(&["apply", &with("allow icmp, deny all")]).ok();
+    until_pings(&client, "10.0.0.2");
+    let pid = worker(&lab).unwrap();
+    let read =
+        |node: &Node, handler: &str| node.weir(&["handler", "read", &lab.name("g"), "f", handler]).ok();
+    assert!(read(&node, "rules").contains("icmp"));
+    assert_ne!(client.run(&["nc", "-z", "-w1", "10.0.0.2", "80"]).code, 0);
+    let status = node.weir(&["--json", "show", &lab.name("g")]).json();
+    assert_eq!(status["functions"][0]["engine"], "process");
+    let drops = &status["functions"][0]["drops"][0];
+    assert!(drops["reason"] == "Denied" && drops["count"].as_u64().unwrap() > 0, "{drops}");
+
+    // A change reaches the process that runs; one that is wrong changes nothing.
+    node.weir(&["apply", &with("allow icmp, allow tcp, deny all")]).ok();
+    assert!(read(&node, "rules").contains("tcp"));
+    let e = node.weir(&["apply", &with("alow icmp")]).fails(1);
+    assert!(e.contains("sffg.SFs[0] 'f' (image 'firewall')") && e.contains("alow icmp"), "{e}");
+    assert_eq!(worker(&lab), Some(pid));
+    until_pings(&client, "10.0.0.2");
+
+    // The daemon dies: packets go on, and the next one takes it up.
+    node.crash();
+    until_pings(&client, "10.0.0.2");
+    let node = Node::start(&lab);
+    assert!(poll(100, || state(&node, &lab) == "running"));
+    assert_eq!(worker(&lab), Some(pid));
+    // It can still make others.
+    kill(pid);
+    assert!(poll(100, || worker(&lab).is_some_and(|now| now != pid)));
+    until_pings(&client, "10.0.0.2");
+    let events = node.weir(&["events"]).ok();
+    assert!(events.contains("the worker ended") && events.contains("it works again"), "{events}");
+    node.weir(&["delete", &lab.name("g")]).ok();
+    assert_eq!(left(&lab), Vec::<String>::new());
+    node.end();
+}
+
+#[test]
+fn a_process_that_takes_too_much_memory_is_ended_and_started_again() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (client, _server) = one_network(&lab);
+    // It keeps a copy of each packet.
+    let image = lab.path("images/glutton");
+    std::fs::create_dir_all(&image).unwrap();
+    let manifest = "name: glutton\nkind: process\nprocess: {memory: 48 MB, cpu: 900}\nports: [a, b]\n\
+                    click: 'in_0 -> t :: Tee(2) -> out_1; t[1] -> Queue(1000000) -> DelayUnqueue(1000s) -> Discard; in_1 -> out_0;'\n";
+    std::fs::write(format!("{image}/function.yaml"), manifest).unwrap();
+    let node = Node::start_with(&lab, &["--images", &lab.path("images")]);
+    node.weir(&["apply", &graph_of(&lab, "name: glutton")]).ok();
+    until_pings(&client, "10.0.0.2");
+    let _flood = client.spawn(&["ping", "-f", "-q", "-c", "60000", "-s", "1400", "10.0.0.2"]);
+    let died = || node.weir(&["events"]).ok().contains("out of its memory");
+    assert!(poll(200, died), "{}", node.weir(&["events"]).ok());
+    until_pings(&client, "10.0.0.2");
+    node.weir(&["delete", &lab.name("g")]).ok();
+    assert_eq!(left(&lab), Vec::<String>::new());
+    node.end();
+}
+
+#[test]
+fn what_a_process_cannot_be_is_said() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (_client, _server) = one_network(&lab);
+    let node = Node::start(&lab);
+    for (function, message) in [
+        ("name: firewall, kind: container", "it is inline or process"),
+        ("name: linux-bridge, kind: process", "of kind native"),
+    ] {
+        let e = node.weir(&["plan", &graph_of(&lab, function)]).fails(1);
+        assert!(e.contains(message), "{function}: {e}");
+    }
+    node.end();
+}
