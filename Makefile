@@ -50,7 +50,8 @@ demo:
 
 bench:
 	scripts/bench-setup.sh
-	cargo run --locked --release -p weir-bench
+	cargo build --locked --release -p weir -p weir-bench
+	target/release/weir-bench
 
 fuzz:
 	cargo run --locked -p weir-fuzz -- seeds fuzz/corpus

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod backbone;
+mod functions;
 mod graph;
 mod handwritten;
 mod machine;
@@ -46,7 +47,7 @@ struct Args {
     #[arg(long)]
     quick: bool,
     /// Only workloads whose name starts with PATTERN, or is PATTERN with `*` for any characters; also `compile`,
-    /// `memory`, `node`, `placement`, `ports`, `references`, `topology` and `verify`. Can be repeated. Writes no files unless --out is given.
+    /// `functions`, `memory`, `node`, `placement`, `ports`, `references`, `topology` and `verify`. Can be repeated. Writes no files unless --out is given.
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
     /// Where RESULTS.md, results.json and plots go: the folder `bench` if all is measured.
@@ -124,8 +125,9 @@ fn main() -> Result<()> {
         entries.iter().for_each(|e| println!("{:<22} {}", e.name, e.about));
         return Ok(());
     }
-    let others = ["compile", "memory", "node", "placement", "ports", "references", "topology", "verify"]
-        .map(|name| args.wants(name, &[]));
+    let others =
+        ["compile", "functions", "memory", "node", "placement", "ports", "references", "topology", "verify"]
+            .map(|name| args.wants(name, &[]));
     let some = !entries.is_empty() || others.contains(&true) || args.topology.is_some();
     ensure!(some, "--only fits no workload; --list shows them");
     if let Some(dir) = &args.dump {
@@ -189,6 +191,7 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
         verify: Vec::new(),
         references: Vec::new(),
         ports: Vec::new(),
+        functions: Vec::new(),
         node: Vec::new(),
         placement: None,
         skipped: Vec::new(),
@@ -232,6 +235,9 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
         let soak = Duration::try_from_secs_f64(soak).context("--soak")?;
         results.ports =
             ports::measure(ports::Effort { samples: effort.samples, time, soak }, &mut results.skipped);
+    }
+    if args.wants("functions", &[]) {
+        results.functions = functions::measure(effort, args.quick, &mut results.skipped);
     }
     if args.wants("node", &[]) {
         results.node = node::measure(args.quick, &mut results.skipped);

@@ -92,6 +92,7 @@ pub fn markdown(results: &Results, peers: &[Peer]) -> String {
         }
     }
     out += &crate::ports::markdown(&results.ports);
+    out += &crate::functions::markdown(&results.functions);
     out += &crate::node::markdown(&results.node);
     out += &crate::placement::markdown(results.placement.as_ref());
     if !results.references.is_empty() {
@@ -285,6 +286,7 @@ mod tests {
             compile: vec![GraphTimes { elements: 20, steps, until_compiled: spread(11_000.0) }],
             nat_memory: vec![],
             verify: vec![],
+            functions: vec![],
             node: vec![],
             placement: None,
             references: vec![],

@@ -40,6 +40,9 @@ pub struct Results {
     /// Interfaces, beside the kernel and others.
     #[serde(default)]
     pub ports: Vec<Figure>,
+    /// Functions of each kind.
+    #[serde(default)]
+    pub functions: Vec<crate::functions::Figure>,
     /// A node with many graphs.
     #[serde(default)]
     pub node: Vec<crate::node::Figure>,

@@ -159,7 +159,7 @@ fn what_is_wrong_with_a_name_is_said() {
         });
         format!("{answer:?}")
     };
-    assert!(load("FromDevice(memif:relative) -> Discard;").contains("absolute path"));
+    assert!(load("FromDevice(memif:../m.sock) -> Discard;").contains("without .."));
     assert!(load("Idle -> ToDevice(memif:/a?size=4);").contains("there is no `size`"));
     assert!(load("FromDevice(memif:/none/such?role=master) -> Discard;").contains("listen on its socket"));
     // It is waited for.

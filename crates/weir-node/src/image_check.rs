@@ -23,6 +23,8 @@ pub fn mistakes(template: &Template) -> Vec<String> {
     match &template.implementation {
         Implementation::Click(_) | Implementation::Process { .. } => {}
         Implementation::Native { .. } => return missing_scripts(template),
+        // Whether its program is there is a matter of the node that is to run it.
+        Implementation::Dpdk { .. } => return Vec::new(),
         Implementation::Container { container } => return missing_archive(template, container),
     }
     let mut arguments = BTreeMap::new();

@@ -27,6 +27,8 @@ pub enum Kind {
     Process,
     /// Programs of the node in a network namespace.
     Native,
+    /// A DPDK program.
+    Dpdk,
     /// A container.
     Container,
 }
@@ -38,6 +40,7 @@ impl Kind {
             Implementation::Click(_) => Kind::Inline,
             Implementation::Process { .. } => Kind::Process,
             Implementation::Native { .. } => Kind::Native,
+            Implementation::Dpdk { .. } => Kind::Dpdk,
             Implementation::Container { .. } => Kind::Container,
         }
     }
@@ -48,6 +51,7 @@ impl Kind {
             Kind::Inline => "inline",
             Kind::Process => "process",
             Kind::Native => "native",
+            Kind::Dpdk => "dpdk",
             Kind::Container => "container",
         }
     }
@@ -132,6 +136,11 @@ pub enum Work {
         /// What it needs.
         native: Native,
     },
+    /// For [`crate::compute::dpdk`].
+    Dpdk {
+        /// Which program, and how it runs.
+        dpdk: template::Dpdk,
+    },
     /// For [`crate::compute::container`].
     Container {
         /// The folder that paths of images begin in.
@@ -193,6 +202,10 @@ impl Spec {
                 let digest = digest::of_folder(&folder).map_err(|e| e.to_string())?;
                 (digest, Work::Native { folder, native: native.clone() })
             }
+            Implementation::Dpdk { dpdk } => {
+                let digest = hash(&[&serde_json::to_string(dpdk).unwrap_or_default()]);
+                (digest, Work::Dpdk { dpdk: dpdk.clone() })
+            }
             Implementation::Container { container } => {
                 let folder = folder().unwrap_or_default();
                 let source = Source::parse(&container.image, &folder).map_err(|e| e.to_string())?;
@@ -224,6 +237,7 @@ impl Spec {
         match self.work {
             Work::Process { .. } => Kind::Process,
             Work::Native { .. } => Kind::Native,
+            Work::Dpdk { .. } => Kind::Dpdk,
             Work::Container { .. } => Kind::Container,
         }
     }
@@ -233,6 +247,7 @@ impl Spec {
         let (memory, processes, cpu) = match &self.work {
             Work::Process { process, .. } => (process.memory, process.processes, process.cpu),
             Work::Native { native, .. } => (native.memory, native.processes, None),
+            Work::Dpdk { dpdk } => (dpdk.memory, dpdk.processes, dpdk.cpu),
             Work::Container { container, .. } => (container.memory, container.processes, container.cpu),
         };
         Limits { memory, processes, cpu }

@@ -14,9 +14,11 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
 
 use crate::compute::container::Container;
+use crate::compute::dpdk::Dpdk;
 use crate::compute::hosted::Hosted;
 use crate::compute::native::Native;
 use crate::compute::process::Process;
+use crate::compute::sockets::Sockets;
 use crate::compute::{Drivers, Notice, NoticeKind};
 use crate::engine::{Engine, EngineEvent, EnginePlace};
 use crate::node::Node;
@@ -118,17 +120,19 @@ pub async fn serve(
     let _lock = lock(&options.socket)?;
     let store = Arc::new(Store::open(&options.store)?);
     let (events, from_engine) = mpsc::channel(1024);
-    let ports = ports_folder(&options.socket);
+    let sockets = Sockets(ports_folder(&options.socket));
     let place = EnginePlace { socket: options.socket, command: options.engine_command };
     let (notices, mut noticed) = mpsc::unbounded_channel();
     let functions = options.store.with_extension("functions");
     let functions = std::path::absolute(&functions).unwrap_or(functions);
     let containers = Arc::new(Container::store(&functions, Registries::new(options.insecure_registries)));
-    let native = Native::new(functions.clone(), options.launcher);
+    let native = Native::new(functions.clone(), options.launcher.clone());
     let container = Container::new(&functions, containers.clone());
-    let process = Process::new(ports, options.zygote);
+    let process = Process::new(sockets.clone(), options.zygote);
+    let dpdk = Dpdk::new(sockets, options.launcher);
     let drivers = Drivers::default()
         .with(Hosted::new(functions.clone(), process, notices.clone()))
+        .with(Hosted::new(functions.clone(), dpdk, notices.clone()))
         .with(Hosted::new(functions.clone(), native, notices.clone()))
         .with(Hosted::new(functions, container, notices));
     let node = Node::new(Engine::supervise(place, events), store, options.images)?;

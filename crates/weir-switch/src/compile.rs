@@ -174,7 +174,9 @@ pub fn plan<'t>(
 /// what lets a daemon that comes back find it.
 fn device(graph: &str, function: &str, template: &Template, port: &str) -> String {
     match template.implementation {
-        Implementation::Process { .. } => memif(graph, function, port),
+        // Who listens makes no memory, which is for the other side to do that is trusted less.
+        Implementation::Process { .. } => format!("{}?role=master", memif(graph, function, port)),
+        Implementation::Dpdk { .. } => memif(graph, function, port),
         Implementation::Click(_) | Implementation::Native { .. } | Implementation::Container { .. } => {
             interface(graph, function, port)
         }
@@ -183,7 +185,7 @@ fn device(graph: &str, function: &str, template: &Template, port: &str) -> Strin
 
 /// Shared memory by a name in the data plane's folder of ports.
 fn memif(graph: &str, function: &str, port: &str) -> String {
-    format!("memif:{}/{port}?role=master", sockets_folder(graph, function))
+    format!("memif:{}/{port}", sockets_folder(graph, function))
 }
 
 /// The name of a function's folder in the data plane's folder of ports.

@@ -8,7 +8,7 @@
 mod bare;
 mod forward;
 pub mod lab;
-mod load;
+pub mod load;
 pub mod memif;
 mod tcp;
 

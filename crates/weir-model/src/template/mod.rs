@@ -22,6 +22,7 @@
 //! ```
 
 mod container;
+mod dpdk;
 mod load;
 mod native;
 mod process;
@@ -36,6 +37,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use container::{CAPABILITIES, Container, expand};
+pub use dpdk::Dpdk;
 pub use load::{MANIFEST_FILE, MAX_FILE, SCRIPT_FILE, TemplateError};
 pub use native::{Native, SCRIPTS};
 pub use process::Process;
@@ -110,6 +112,11 @@ pub enum Implementation {
         /// How.
         native: Native,
     },
+    /// A DPDK program.
+    Dpdk {
+        /// Which, and how it runs.
+        dpdk: Dpdk,
+    },
     /// A container.
     Container {
         /// Which, and how.
@@ -124,6 +131,7 @@ impl Implementation {
             Implementation::Click(_) => "click",
             Implementation::Process { .. } => "process",
             Implementation::Native { .. } => "native",
+            Implementation::Dpdk { .. } => "dpdk",
             Implementation::Container { .. } => "container",
         }
     }
@@ -330,7 +338,9 @@ impl Template {
     pub fn click(&self) -> Option<&Click> {
         match &self.implementation {
             Implementation::Click(click) | Implementation::Process { click, .. } => Some(click),
-            Implementation::Native { .. } | Implementation::Container { .. } => None,
+            Implementation::Native { .. }
+            | Implementation::Dpdk { .. }
+            | Implementation::Container { .. } => None,
         }
     }
 

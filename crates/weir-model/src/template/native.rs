@@ -56,26 +56,38 @@ pub(super) fn native(r: &mut Reader, at: &At<'_>) -> Option<Native> {
     let f = r.fields(at, &["dependencies", "memory", "processes", "private"])?;
     let mut native = Native::default();
     if let Some(at) = f.get("dependencies") {
-        let map = r.map(&at, "a map from programs to Debian packages")?;
-        if map.entries.len() > MAX_ITEMS {
-            r.error(&at, format!("{} programs", map.entries.len()), format!("at most {MAX_ITEMS}"));
-            return None;
-        }
-        for (program, node) in map.entries {
-            let at = at.key(program, node);
-            let package = r.text(&at, "a Debian package")?.to_owned();
-            if program.is_empty() || program.contains('/') && !program.starts_with('/') {
-                let help = "give the name alone, or the whole path of a file";
-                r.error(&at, format!("{} is no program's name", quote(program)), help);
-            }
-            native.dependencies.insert(program.clone(), package);
-        }
+        native.dependencies = dependencies(r, &at)?;
     }
     limits(r, &f, &mut native.memory, &mut native.processes)?;
     if let Some(at) = f.get("private") {
         native.private = directories(r, &at)?;
     }
     Some(native)
+}
+
+/// Programs (or files by their whole path), each with the package that holds it.
+pub(super) fn dependencies(r: &mut Reader, at: &At<'_>) -> Option<BTreeMap<String, String>> {
+    let mut dependencies = BTreeMap::new();
+    let map = r.map(at, "a map from programs to Debian packages")?;
+    if map.entries.len() > MAX_ITEMS {
+        r.error(at, format!("{} programs", map.entries.len()), format!("at most {MAX_ITEMS}"));
+        return None;
+    }
+    for (program, node) in map.entries {
+        let at = at.key(program, node);
+        let package = r.text(&at, "a Debian package")?.to_owned();
+        if !is_program(program) {
+            let help = "give the name alone, or the whole path of a file";
+            r.error(&at, format!("{} is no program's name", quote(program)), help);
+        }
+        dependencies.insert(program.clone(), package);
+    }
+    Some(dependencies)
+}
+
+/// Whether a text is a name on the search path, or a file by its whole path.
+pub(super) fn is_program(text: &str) -> bool {
+    !text.is_empty() && (!text.contains('/') || text.starts_with('/'))
 }
 
 /// The fields `memory` and `processes`, where they are given.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use super::container::{container, program};
+use super::dpdk::dpdk;
 use super::native::{interface_name, native};
 use super::process::process;
 use super::{
@@ -16,7 +17,7 @@ use crate::graph::MAX_PORTS;
 
 /// Most parameters, and most handlers, of a template.
 const MAX_ITEMS: usize = 1_000;
-const KINDS: [&str; 4] = ["click", "process", "native", "container"];
+const KINDS: [&str; 5] = ["click", "process", "native", "dpdk", "container"];
 const TYPES: [(&str, ParamType); 7] = [
     ("text", ParamType::Text),
     ("int", ParamType::Int),
@@ -75,6 +76,7 @@ fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Templat
         "click",
         "process",
         "native",
+        "dpdk",
         "container",
     ];
     let f = r.fields(at, &known)?;
@@ -121,6 +123,10 @@ fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Templat
             };
             let click = click(r, at, f.get("click"), script);
             click.zip(process).map(|(click, process)| Implementation::Process { click, process })
+        }
+        "dpdk" => {
+            let at = f.need(r, "dpdk", "which program, and how it runs");
+            at.and_then(|at| dpdk(r, &at)).map(|dpdk| Implementation::Dpdk { dpdk })
         }
         "container" => {
             let at = f.need(r, "container", "which container image, and how it runs");
@@ -298,6 +304,10 @@ fn handler(r: &mut Reader, at: &At<'_>, kind: &str) -> Option<Handler> {
     let inner = |r: &mut Reader, at: &At<'_>| match kind {
         "click" | "process" => inner_name(r, at),
         "container" => program(r, at),
+        "dpdk" => {
+            r.error(at, "a DPDK program has no handlers", "leave them out");
+            None
+        }
         _ => {
             let help =
                 "write {access: r, doc: …}, and put the program into scripts/handlers, by the public name";
@@ -312,6 +322,7 @@ fn handler(r: &mut Reader, at: &At<'_>, kind: &str) -> Option<Handler> {
     let handler = match f.get("handler") {
         Some(at) => inner(r, &at),
         None if kind == "native" => Some(String::new()),
+        None if kind == "dpdk" => inner(r, at),
         None => f
             .need(
                 r,

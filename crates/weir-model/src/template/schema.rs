@@ -2,7 +2,7 @@
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{Container, Handler, Native, Process, TemplatePort};
+use super::{Container, Dpdk, Handler, Native, Process, TemplatePort};
 use crate::value::Id;
 
 pub(super) fn ports(g: &mut SchemaGenerator) -> Schema {
@@ -20,7 +20,8 @@ pub(super) fn handlers(g: &mut SchemaGenerator) -> Schema {
 #[expect(dead_code, reason = "only its schema is asked for")]
 pub(super) struct Fields {
     /// What runs the function: `click` (the data plane, inline), `process` (a data plane of its own, in a process
-    /// without privileges), `native` (programs of the node), or `container`.
+    /// without privileges), `native` (programs of the node), `dpdk` (a DPDK program) or
+    /// `container`.
     #[schemars(default = "click")]
     kind: Kind,
     /// Of kinds `click` and `process`: the script; it may stand beside the document instead, in `function.click`.
@@ -32,6 +33,9 @@ pub(super) struct Fields {
     /// Of kind `native`: what it needs. Its scripts stand beside the document, in the folder `scripts`.
     #[schemars(default)]
     native: Native,
+    /// Of kind `dpdk`, and needed there: which program, and how it runs.
+    #[schemars(default)]
+    dpdk: Option<Dpdk>,
     /// Of kind `container`, and needed there: which container image, and how it runs.
     #[schemars(default)]
     container: Option<Container>,
@@ -45,6 +49,7 @@ enum Kind {
     Click,
     Process,
     Native,
+    Dpdk,
     Container,
 }
 

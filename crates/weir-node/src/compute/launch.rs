@@ -3,6 +3,7 @@
 //! A program of its own does it, this one with another command, since a process can only change itself: [`Launch::exec`] becomes
 //! the program.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -16,6 +17,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::setsid;
 use serde::{Deserialize, Serialize};
 
+use super::ComputeError;
 use super::cgroup::Cgroup;
 
 /// The path of programs of functions.
@@ -131,4 +133,18 @@ pub fn is_installed(program: &str) -> bool {
         return Path::new(program).exists();
     }
     PATH.split(':').any(|folder| Path::new(folder).join(program).exists())
+}
+
+/// Refuses an image whose programs are not there; they are given with their Debian packages.
+///
+/// # Errors
+/// The first that is missing.
+pub fn check_installed(image: &str, dependencies: &BTreeMap<String, String>) -> Result<(), ComputeError> {
+    match dependencies.iter().find(|(program, _)| !is_installed(program)) {
+        Some((program, package)) => {
+            let (program, package) = (program.clone(), package.clone());
+            Err(ComputeError::Dependency { image: image.to_owned(), program, package })
+        }
+        None => Ok(()),
+    }
 }

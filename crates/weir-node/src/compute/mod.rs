@@ -6,12 +6,14 @@
 pub mod cgroup;
 pub mod container;
 pub mod digest;
+pub mod dpdk;
 pub mod dummy;
 pub mod hosted;
 pub mod launch;
 pub mod native;
 pub mod netns;
 pub mod process;
+pub mod sockets;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -13,6 +13,7 @@ use weir_node::compute::container::Container;
 use weir_node::compute::hosted::{Hosted, Paths};
 use weir_node::compute::native::Native;
 use weir_node::compute::process::Process;
+use weir_node::compute::sockets::Sockets;
 use weir_node::compute::{Compute, Health, Notice, NoticeKind};
 use weir_node::instance::{Instance, InstanceId, PortNames, Spec, Work};
 use weir_oci::{Registries, Store};
@@ -327,7 +328,9 @@ fn spec_of(image: &str, digest: &str) -> Spec {
             container: Box::new(container),
             handlers: template.handlers.iter().map(|(name, h)| (name.clone(), h.handler.clone())).collect(),
         },
-        Implementation::Click(_) | Implementation::Process { .. } => panic!("it has no image of its own"),
+        Implementation::Click(_) | Implementation::Process { .. } | Implementation::Dpdk { .. } => {
+            panic!("it has no image of its own")
+        }
     };
     Spec {
         image: template.name.to_string(),
@@ -410,7 +413,7 @@ fn processes_conform() {
     let functions = PathBuf::from(lab.path("store/weir.functions"));
     suite(&lab, &Memif { id: id(&lab), functions: functions.clone() }, &|notices| {
         let zygote = vec![WEIR.into(), "zygote".into()];
-        let process = Process::new(lab.path("engine.ports").into(), zygote);
+        let process = Process::new(Sockets(lab.path("engine.ports").into()), zygote);
         Box::new(Hosted::new(functions.clone(), process, notices))
     });
 }

@@ -7,6 +7,7 @@ mod check;
 mod click;
 mod compute;
 mod containers;
+mod dpdk;
 mod errors;
 mod functions;
 mod images;

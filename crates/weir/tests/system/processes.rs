@@ -9,13 +9,13 @@ use crate::lab::{Lab, poll, until_pings};
 use crate::node::Node;
 
 /// The worker of the function, by its number on this machine.
-fn worker(lab: &Lab) -> Option<i32> {
+pub fn worker(lab: &Lab) -> Option<i32> {
     let functions = lab.path("store/weir.functions");
     let paths = Paths::new(functions.as_ref(), &InstanceId::new(&lab.name("g"), "f"));
     Cgroup::named(&paths.name).processes().first().copied()
 }
 
-fn kill(pid: i32) {
+pub fn kill(pid: i32) {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
 }
 

@@ -185,7 +185,9 @@ impl Container {
 fn container(spec: &Spec) -> &template::Container {
     match &spec.work {
         Work::Container { container, .. } => container,
-        Work::Process { .. } | Work::Native { .. } => unreachable!("a driver gets what is of its kind"),
+        Work::Process { .. } | Work::Native { .. } | Work::Dpdk { .. } => {
+            unreachable!("a driver gets what is of its kind")
+        }
     }
 }
 

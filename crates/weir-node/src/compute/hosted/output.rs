@@ -1,9 +1,11 @@
 //! Programs that are run for a function: with a bound on their time and output, which goes to the function's log.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
@@ -14,6 +16,7 @@ use tokio::time::timeout;
 
 use super::Context;
 use crate::compute::ComputeError;
+use crate::compute::launch::Launch;
 use crate::process;
 
 /// How long a program may take.
@@ -38,11 +41,32 @@ impl Context<'_> {
         }
     }
 
+    /// The command that starts a program where the function is; `launcher` is the command line that leads to [`Launch::exec`].
+    pub fn launched(&self, launcher: &[OsString], launch: &Launch) -> Result<Command, ComputeError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let job = self.paths.job(NEXT.fetch_add(1, Ordering::Relaxed));
+        launch.write(&job).map_err(ComputeError::system(format!("cannot write {}", job.display())))?;
+        let mut line = launcher.iter().cloned().chain([job.into()]);
+        let mut command = Command::new(line.next().unwrap_or_default());
+        command.args(line.collect::<Vec<OsString>>());
+        Ok(command)
+    }
+
     /// Starts a program that goes on.
-    pub fn start(&self, name: &str, mut command: Command) -> Result<Child, ComputeError> {
+    pub fn start(&self, name: &str, command: Command) -> Result<Child, ComputeError> {
+        self.start_reading(name, command, Stdio::null())
+    }
+
+    /// The same with something to read.
+    pub fn start_reading(
+        &self,
+        name: &str,
+        mut command: Command,
+        input: Stdio,
+    ) -> Result<Child, ComputeError> {
         let log = self.log()?;
         let again = log.try_clone().map_err(ComputeError::system("cannot write the log twice"))?;
-        command.stdin(Stdio::null()).stdout(again).stderr(log).kill_on_drop(false);
+        command.stdin(input).stdout(again).stderr(log).kill_on_drop(false);
         command.spawn().map_err(ComputeError::system(format!("cannot start {name}")))
     }
 

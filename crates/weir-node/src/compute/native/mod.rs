@@ -7,13 +7,12 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use tokio::process::Command;
 
 use super::hosted::{Context, Main, Paths, Workload};
-use super::launch::{Launch, is_installed, mounts_for_others};
+use super::launch::{Launch, check_installed, mounts_for_others};
 use super::{ComputeError, digest, netns};
 use crate::instance::{Kind, Spec, Work};
 
@@ -49,7 +48,7 @@ impl Native {
         environment.push(("WEIR_STATE".to_owned(), text(&cx.paths.state())));
         let private = match &cx.spec.work {
             Work::Native { native, .. } => &native.private[..],
-            Work::Process { .. } | Work::Container { .. } => &[],
+            Work::Process { .. } | Work::Dpdk { .. } | Work::Container { .. } => &[],
         };
         let private = private.iter().enumerate();
         Launch {
@@ -72,15 +71,8 @@ impl Native {
         file: &Path,
         argument: Option<&str>,
     ) -> Result<Command, ComputeError> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         let command = [file.display().to_string()].into_iter().chain(argument.map(str::to_owned));
-        let job = cx.paths.job(NEXT.fetch_add(1, Ordering::Relaxed));
-        let write = Self::launch(cx, command.collect(), false).write(&job);
-        write.map_err(ComputeError::system(format!("cannot write {}", job.display())))?;
-        let mut line = self.launcher.iter().cloned().chain([job.into()]);
-        let mut command = Command::new(line.next().unwrap_or_default());
-        command.args(line.collect::<Vec<OsString>>());
-        Ok(command)
+        cx.launched(&self.launcher, &Self::launch(cx, command.collect(), false))
     }
 
     /// Runs a script to its end; one that the image does not have is none. Says whether there is one.
@@ -105,12 +97,7 @@ impl Workload for Native {
             );
             return Err(ComputeError::Image { image: spec.image.clone(), what });
         }
-        let missing = native.dependencies.iter().find(|(program, _)| !is_installed(program));
-        if let Some((program, package)) = missing {
-            let (program, package) = (program.clone(), package.clone());
-            return Err(ComputeError::Dependency { image: spec.image.clone(), program, package });
-        }
-        Ok(())
+        check_installed(&spec.image, &native.dependencies)
     }
 
     /// Makes the node's own copy of the image, which nobody changes.

@@ -8,10 +8,7 @@ mod zygote;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -23,6 +20,7 @@ use weir_protocol::{Answer, CONTROL, Command, SpawnRequest};
 use super::cgroup::Cgroup;
 use super::hosted::{Context, Main, Paths, Workload};
 use super::launch::{Launch, mounts_for_others};
+use super::sockets::Sockets;
 use super::{ComputeError, netns};
 use crate::connection::{CallError, Connection};
 use crate::instance::{Kind, PortNames, Spec, Work};
@@ -43,20 +41,14 @@ const STEP: Duration = Duration::from_millis(1);
 /// What runs functions in processes of their own.
 #[derive(Debug)]
 pub struct Process {
-    /// The folder of the sockets at which the data plane meets functions.
-    ports: PathBuf,
+    sockets: Sockets,
     zygote: Zygote,
 }
 
 impl Process {
-    /// With the data plane's folder of ports; `zygote` is the command line of the process that workers are copies of.
-    pub fn new(ports: PathBuf, zygote: Vec<OsString>) -> Process {
-        Process { ports, zygote: Zygote::new(zygote) }
-    }
-
-    /// The folder of a function's sockets.
-    fn sockets(&self, paths: &Paths) -> PathBuf {
-        self.ports.join(&paths.sockets)
+    /// With the folder of sockets; `zygote` is the command line of the process that workers are copies of.
+    pub fn new(sockets: Sockets, zygote: Vec<OsString>) -> Process {
+        Process { sockets, zygote: Zygote::new(zygote) }
     }
 
     /// A connection to a worker that may just be starting.
@@ -65,7 +57,7 @@ impl Process {
         cx: &Context<'_>,
         worker: Option<process::Process>,
     ) -> Result<Connection, ComputeError> {
-        let control = self.sockets(cx.paths).join(CONTROL);
+        let control = self.sockets.of(cx.paths).join(CONTROL);
         let until = Instant::now() + TIME;
         loop {
             match Connection::open(&control).await {
@@ -130,17 +122,14 @@ impl Workload for Process {
     }
 
     async fn create(&self, cx: &Context<'_>) -> Result<(), ComputeError> {
-        let folder = self.sockets(cx.paths);
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.ports);
-        // The worker, which is somebody else, sees nothing but this one, and may not write to it.
-        let made = made.and_then(|()| DirBuilder::new().recursive(true).mode(0o755).create(&folder));
-        made.map_err(ComputeError::system(format!("cannot make {}", folder.display())))
+        let made = self.sockets.create(cx.paths);
+        made.map_err(ComputeError::system(format!("cannot make {}", self.sockets.of(cx.paths).display())))
     }
 
     async fn start(&self, cx: &Context<'_>) -> Result<Option<Main>, ComputeError> {
         let request = SpawnRequest {
             id: 0,
-            ports: self.sockets(cx.paths),
+            ports: self.sockets.of(cx.paths),
             netns: netns::path(&cx.paths.name),
             cgroups: Cgroup::named(&cx.paths.name).folders().cloned().collect(),
             log: cx.paths.log(),
@@ -223,7 +212,7 @@ impl Workload for Process {
             netns: Some(netns::path(&cx.paths.name)),
             cgroup: Some(cx.paths.name.clone()),
             private: Vec::new(),
-            directory: self.sockets(cx.paths),
+            directory: self.sockets.of(cx.paths),
             environment: cx.environment(),
             terminal: true,
             prefix: Vec::new(),
@@ -251,11 +240,8 @@ impl Workload for Process {
 
     async fn forget(&self, paths: &Paths, keep_state: bool) {
         // One that is made anew meets the data plane at the same sockets.
-        if !keep_state
-            && let Err(e) = fs::remove_dir_all(self.sockets(paths))
-            && e.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!("the sockets of {} are not removed: {e}", paths.name);
+        if !keep_state {
+            self.sockets.remove(paths);
         }
     }
 

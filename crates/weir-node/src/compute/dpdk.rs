@@ -1,0 +1,220 @@
+//! DPDK programs, unmodified, on memory that they share with the graph's data plane (memif; COMPOSER paper, section 6.1).
+//!
+//! The program listens at its sockets and the data plane connects to them: `net_memif` connects once, and its peer may come later.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nix::errno::Errno;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use tokio::time::{Instant, sleep};
+use weir_model::template::{self, expand};
+
+use super::hosted::{Context, Main, Paths, Workload};
+use super::launch::{Launch, check_installed, is_installed, mounts_for_others};
+use super::sockets::Sockets;
+use super::{ComputeError, netns};
+use crate::instance::{Kind, PortNames, Spec, Work};
+
+/// The user's shell, for those who look around in a function.
+const SHELL: &str = "/bin/sh";
+
+/// How long a program may take until its ports are there: DPDK takes its memory first.
+const TIME: Duration = Duration::from_secs(30);
+/// How often they are looked for.
+const STEP: Duration = Duration::from_millis(10);
+
+/// What runs DPDK programs.
+#[derive(Debug)]
+pub struct Dpdk {
+    sockets: Sockets,
+    /// The command line that leads to [`Launch::exec`], without its last argument.
+    launcher: Vec<OsString>,
+}
+
+impl Dpdk {
+    /// With the folder of sockets; `launcher` is the command line that leads to [`Launch::exec`].
+    pub fn new(sockets: Sockets, launcher: Vec<OsString>) -> Dpdk {
+        Dpdk { sockets, launcher }
+    }
+
+    fn launch(cx: &Context<'_>, command: Vec<String>, terminal: bool) -> Launch {
+        Launch {
+            mounts: None,
+            netns: Some(netns::path(&cx.paths.name)),
+            cgroup: Some(cx.paths.name.clone()),
+            private: Vec::new(),
+            directory: cx.paths.state(),
+            environment: cx.environment(),
+            terminal,
+            prefix: Vec::new(),
+            command,
+        }
+    }
+
+    fn socket(&self, cx: &Context<'_>, port: &PortNames) -> PathBuf {
+        self.sockets.of(cx.paths).join(&port.inside)
+    }
+
+    /// The command line: what DPDK's environment is told, then the program's own arguments.
+    fn command(&self, cx: &Context<'_>, dpdk: &template::Dpdk) -> Vec<String> {
+        let last = dpdk.threads - 1;
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) - 1;
+        let mut line = vec![
+            dpdk.program.clone(),
+            format!("--lcores=(0-{last})@(0-{processors})"),
+            "--no-huge".to_owned(),
+            "--no-shconf".to_owned(),
+            format!("--file-prefix={}", prefix(cx.paths)),
+            "--no-pci".to_owned(),
+            "--no-telemetry".to_owned(),
+            "-m".to_owned(),
+            (dpdk.heap() >> 20).to_string(),
+        ];
+        for (i, port) in cx.spec.ports.iter().enumerate() {
+            let socket = self.socket(cx, port);
+            line.push(format!(
+                "--vdev=net_memif{i},role=server,socket-abstract=no,socket={}",
+                socket.display()
+            ));
+        }
+        line.push("--".to_owned());
+        line.extend(dpdk.arguments.iter().map(|a| expand(a, &cx.spec.params)));
+        line
+    }
+}
+
+/// What DPDK calls a program, unlike all others.
+fn prefix(paths: &Paths) -> String {
+    format!("weir-{}", paths.sockets)
+}
+
+/// Removes what DPDK makes for a program and leaves behind.
+fn forget_runtime(paths: &Paths) {
+    _ = fs::remove_dir_all(Path::new("/var/run/dpdk").join(prefix(paths)));
+}
+
+/// Something to read from that never has anything, and never ends: many DPDK programs end when they can read.
+fn silence(path: &Path) -> io::Result<Stdio> {
+    match mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR) {
+        Ok(()) | Err(Errno::EEXIST) => {}
+        Err(e) => return Err(e.into()),
+    }
+    // It holds its other end itself.
+    Ok(OpenOptions::new().read(true).write(true).open(path)?.into())
+}
+
+#[async_trait]
+impl Workload for Dpdk {
+    const KIND: Kind = Kind::Dpdk;
+    const MAIN: &str = "the program";
+    const FRESH: bool = false;
+
+    fn check(&self, spec: &Spec) -> Result<(), ComputeError> {
+        let Work::Dpdk { dpdk } = &spec.work else { return Ok(()) };
+        check_installed(&spec.image, &dpdk.dependencies)?;
+        if !is_installed(&dpdk.program) {
+            let what = format!(
+                "this node has no program {}, and its \"dependencies\" name no package",
+                dpdk.program
+            );
+            return Err(ComputeError::Image { image: spec.image.clone(), what });
+        }
+        Ok(())
+    }
+
+    async fn fetch(&self, _: &Context<'_>) -> Result<(), ComputeError> {
+        Ok(())
+    }
+
+    async fn create(&self, cx: &Context<'_>) -> Result<(), ComputeError> {
+        let made = self.sockets.create(cx.paths);
+        made.map_err(ComputeError::system(format!("cannot make {}", self.sockets.of(cx.paths).display())))
+    }
+
+    async fn start(&self, cx: &Context<'_>) -> Result<Option<Main>, ComputeError> {
+        let Work::Dpdk { dpdk } = &cx.spec.work else { return Ok(None) };
+        for port in &cx.spec.ports {
+            // DPDK does not take over what an earlier one has left.
+            match fs::remove_file(self.socket(cx, port)) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(ComputeError::system("cannot remove an old socket")(e));
+                }
+                _ => {}
+            }
+        }
+        let command = cx.launched(&self.launcher, &Self::launch(cx, self.command(cx, dpdk), false))?;
+        let input =
+            silence(&cx.paths.folder.join("input")).map_err(ComputeError::system("cannot make its input"))?;
+        let from = cx.log_length();
+        let mut child = cx.start_reading(Self::MAIN, command, input)?;
+        let until = Instant::now() + TIME;
+        while !cx.spec.ports.iter().all(|p| self.socket(cx, p).exists()) {
+            // Who asks for the main process finds that it has ended, and says so.
+            if !matches!(child.try_wait(), Ok(None)) {
+                break;
+            }
+            if Instant::now() > until {
+                _ = child.start_kill();
+                let what = format!("has not made its ports within {} seconds", TIME.as_secs());
+                let (id, program) = (cx.id.clone(), Self::MAIN.to_owned());
+                let failed = ComputeError::Program { id, program, what, output: String::new() };
+                return Err(cx.with_output(failed, from));
+            }
+            sleep(STEP).await;
+        }
+        Ok(Some(Main::Child(child)))
+    }
+
+    async fn update(&self, cx: &Context<'_>, before: &Spec) -> Result<bool, ComputeError> {
+        // It is told its ports and arguments when it starts.
+        Ok(before.params == cx.spec.params && before.ports == cx.spec.ports)
+    }
+
+    async fn stop(&self, cx: &Context<'_>) -> Result<(), ComputeError> {
+        forget_runtime(cx.paths);
+        Ok(())
+    }
+
+    async fn handler(&self, cx: &Context<'_>, name: &str, _: Option<&str>) -> Result<String, ComputeError> {
+        let what = format!("it has no handler {name}");
+        Err(ComputeError::Image { image: cx.spec.image.clone(), what })
+    }
+
+    fn inside(&self, cx: &Context<'_>) -> Launch {
+        Launch { mounts: Some(mounts_for_others()), ..Self::launch(cx, vec![SHELL.to_owned()], true) }
+    }
+
+    /// The program makes its ports.
+    async fn add_port(&self, _: &Paths, _: &PortNames) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn remove_port(&self, _: &PortNames) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn has_port(&self, _: &PortNames) -> bool {
+        true
+    }
+
+    async fn set_port(&self, _: &PortNames, _: bool) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn forget(&self, paths: &Paths, keep_state: bool) {
+        forget_runtime(paths);
+        if !keep_state {
+            self.sockets.remove(paths);
+        }
+    }
+
+    fn retain(&self, _: &BTreeSet<String>) {}
+}
