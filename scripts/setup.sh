@@ -28,6 +28,7 @@ make:make
 nft:nftables
 nsenter:util-linux
 ovs-vswitchd:openvswitch-switch
+qemu-system-x86_64:qemu-system-x86
 ping:iputils-ping
 runc:runc
 scapy:python3-scapy

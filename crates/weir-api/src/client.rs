@@ -10,6 +10,7 @@ use serde_json::Value;
 use ureq::Agent;
 use ureq::http::{Method, Request, Response};
 
+use crate::domain::Domain;
 use crate::events::{Event, EventList};
 use crate::functions::Inside;
 use crate::graphs::{AppliedList, Changed, GraphSummary};
@@ -168,6 +169,11 @@ impl NodeClient {
     /// The interfaces of the node.
     pub fn devices(&self) -> Result<DeviceList> {
         self.get("/devices")
+    }
+
+    /// What the node is to others.
+    pub fn domain(&self) -> Result<Domain> {
+        self.get("/domain")
     }
 
     /// How the node is, also when it is not ready.

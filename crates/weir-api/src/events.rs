@@ -29,6 +29,8 @@ pub enum Kind {
     EngineUp,
     /// The data plane ended or cannot be reached.
     EngineDown,
+    /// What the node is to others has changed: its end points, what functions it can run, or its resources.
+    Domain,
     /// An element printed something. Not kept, and without a number.
     Print,
     /// Anything else that the data plane told.
@@ -50,6 +52,7 @@ impl Kind {
             Kind::DeviceDown => "device-down",
             Kind::EngineUp => "engine-up",
             Kind::EngineDown => "engine-down",
+            Kind::Domain => "domain",
             Kind::Print => "print",
             Kind::Notice => "notice",
         }

@@ -37,6 +37,12 @@ pub struct ImageSummary {
     /// Its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// What it can be used as: graphs may ask for it by these words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
+    /// What it has beside the usual, for graphs that ask for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
     /// What it does.
     pub description: String,
     /// Names of its ports.
@@ -96,6 +102,12 @@ pub struct ImageDetails {
     /// Its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// What it can be used as: graphs may ask for it by these words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
+    /// What it has beside the usual, for graphs that ask for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
     /// What it does.
     pub description: String,
     /// Its ports, in their order.

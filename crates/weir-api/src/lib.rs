@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod domain;
 pub mod events;
 pub mod functions;
 pub mod graphs;

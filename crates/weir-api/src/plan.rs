@@ -21,9 +21,41 @@ pub struct Plan {
     /// What it would do to the traffic between access points.
     #[serde(default)]
     pub traffic: Traffic,
+    /// For each function that asks for a capability, which image was chosen and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<Choice>,
     /// What may go wrong, such as packets that are too large for an access point.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// The image that was chosen for a function that asks for a capability.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Choice {
+    /// The function's identifier.
+    pub function: String,
+    /// What it asks for.
+    pub capability: String,
+    /// The image.
+    pub image: String,
+    /// The kind of function that it is.
+    pub kind: String,
+    /// Why this one.
+    pub why: String,
+    /// The other images with the capability, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherImage>,
+}
+
+/// An image that was not chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OtherImage {
+    /// Its name.
+    pub image: String,
+    /// The kind of function that it is.
+    pub kind: String,
+    /// Why not this one.
+    pub why: String,
 }
 
 /// What would become of a graph.

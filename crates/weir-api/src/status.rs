@@ -121,6 +121,9 @@ pub struct FunctionStatus {
     pub id: String,
     /// The function's name.
     pub name: String,
+    /// The image that it is made from.
+    #[serde(default)]
+    pub image: String,
     /// Its life-cycle state.
     #[serde(flatten)]
     pub state: State,

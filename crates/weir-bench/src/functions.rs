@@ -212,7 +212,9 @@ impl Node {
         let layout = images.join("box-bridge/layout");
         run(Command::new(repository.join("scripts/busybox-image")).arg(layout), "")?;
         let mut command = within(&lab, &program);
-        command.args(["node", "--stop-engine", "--socket"]).arg(folder.path().join("engine.sock"));
+        command
+            .args(["node", "--stop-engine", "--overcommit", "--socket"])
+            .arg(folder.path().join("engine.sock"));
         command.arg("--store").arg(folder.path().join("store.db"));
         command.arg("--images").arg(repository.join("images")).arg("--images").arg(images);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;

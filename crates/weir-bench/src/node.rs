@@ -149,6 +149,8 @@ impl Node {
                 .collect(),
             stop_engine: true,
             insecure_registries: Vec::new(),
+            resources: weir_node::resources::Resources::of_machine(),
+            overcommit: true,
             graph_memory: 1 << 30,
         };
         let (stop, stopped) = oneshot::channel::<()>();

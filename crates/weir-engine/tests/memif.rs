@@ -145,6 +145,21 @@ fn graphs_wait_for_their_peers_and_find_the_next() {
 }
 
 #[test]
+fn a_network_card_of_a_machine_is_open_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let name = format!("vhost-user:{}", dir.path().join("v.sock").display());
+    for workers in [1, 2] {
+        let engine = Engine::start(workers, &format!("FromDevice({name}) -> ToDevice({name});"));
+        let device = || engine.status().devices.into_iter().find(|d| d.name == name).unwrap();
+        until("the device to say so", || device().state.contains("nobody has connected yet"));
+        assert_eq!(device().method, "vhost-user (server)");
+        // A front end that leaves without a word.
+        drop(std::os::unix::net::UnixStream::connect(dir.path().join("v.sock")).unwrap());
+        until("the device to say so", || device().state.contains("no peer"));
+    }
+}
+
+#[test]
 fn what_is_wrong_with_a_name_is_said() {
     let worker = Worker::start(Arc::new(Classes::default()), WorkerOptions::default(), |_| {}).unwrap();
     let engine = Engine(Some(worker));
@@ -159,9 +174,12 @@ fn what_is_wrong_with_a_name_is_said() {
         });
         format!("{answer:?}")
     };
-    assert!(load("FromDevice(memif:../m.sock) -> Discard;").contains("without .."));
+    assert!(load("FromDevice(memif:../a) -> Discard;").contains("without .."));
     assert!(load("Idle -> ToDevice(memif:/a?size=4);").contains("there is no `size`"));
     assert!(load("FromDevice(memif:/none/such?role=master) -> Discard;").contains("listen on its socket"));
+    assert!(load("FromDevice(vhost-user:../a) -> Discard;").contains("without .."));
+    assert!(load("Idle -> ToDevice(vhost-user:/a?ring=4);").contains("there is no `ring`"));
+    assert!(load("FromDevice(vhost-user:/none/such) -> Discard;").contains("listen on its socket"));
     // It is waited for.
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("later").join("m.sock");

@@ -11,6 +11,7 @@ mod memif;
 mod mutate;
 mod seeds;
 mod targets;
+mod vhost;
 
 pub use generated::generated;
 pub use memif::{memif_messages, memif_rings};
@@ -19,6 +20,7 @@ pub use targets::{
     packets, pcap_reader, protocol, request, requirement, service_graph, show_ip_route_table, template,
     topology, transfer_function,
 };
+pub use vhost::{vhost_messages, vhost_rings};
 
 /// Something that is fuzzed.
 #[derive(Debug, Clone, Copy)]
@@ -83,5 +85,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "pcap_reader", run: pcap_reader, seeds: seeds::captures },
     Target { name: "memif_messages", run: memif_messages, seeds: memif::message_seeds },
     Target { name: "memif_rings", run: memif_rings, seeds: memif::ring_seeds },
+    Target { name: "vhost_messages", run: vhost_messages, seeds: vhost::message_seeds },
+    Target { name: "vhost_rings", run: vhost_rings, seeds: vhost::ring_seeds },
     Target { name: "protocol", run: protocol, seeds: seeds::control_lines },
 ];

@@ -9,7 +9,7 @@ use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use weir_io::memif::handshake::{Done, Handshake, Outgoing};
-use weir_io::memif::link::Link;
+use weir_io::memif::link::{Link, Source};
 use weir_io::memif::message::{self, Message};
 use weir_io::memif::{Options, Place, Role};
 use weir_packet::{MAX_LEN, Packet};

@@ -40,6 +40,8 @@ tests! {
     pcap_reader 2000
     memif_messages 3000
     memif_rings 3000
+    vhost_messages 2000
+    vhost_rings 3000
     protocol 5000
 }
 

@@ -1,7 +1,7 @@
 //! Ports: where packets enter and leave a process.
 //!
 //! A [`Port`] receives and sends batches without blocking. There are ports in [`memory`] (paired queues), on [`pcap`]
-//! files, on [`socket`]s, on memory that is shared with other processes ([`memif`]), on the outer packets of [`tunnel`]s, and on
+//! files, on [`socket`]s, on memory that is shared with other processes ([`memif`], [`vhost`]), on the outer packets of [`tunnel`]s, and on
 //! network interfaces ([`interface`], which chooses between [`af_packet`] and [`af_xdp`]). A [`Poller`] sleeps until one of several
 //! ports is readable.
 //!
@@ -22,10 +22,12 @@ pub mod pcap;
 pub mod pcapng;
 mod poller;
 mod port;
+mod shared;
 pub mod socket;
 mod spec;
 pub mod tap;
 pub mod tunnel;
+pub mod vhost;
 mod vnet;
 mod wakeup;
 
@@ -35,4 +37,5 @@ pub use fork::{Fork, fork};
 pub use netns::Netns;
 pub use poller::{Poller, Waker};
 pub use port::{Lost, Port, PortError, PortStats, TxErrors, with_causes};
+pub use shared::BadName;
 pub use spec::PortSpec;

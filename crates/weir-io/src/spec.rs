@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use crate::memif::{self, MemifPort};
+use crate::shared::BadName;
 use crate::socket::{self, SocketPort};
 use crate::tap::{self, TapPort};
 use crate::tunnel::{self, TunnelPort};
+use crate::vhost::{self, VhostPort};
 use crate::{Netns, Port, PortError, interface};
 
 /// A port that can be opened. A new kind of port is a file of its own, and a variant here.
@@ -27,6 +29,8 @@ pub enum PortSpec {
     },
     /// On memory that is shared with another process.
     Memif(memif::Options),
+    /// To a virtual machine, or to a program with a network driver of its own.
+    Vhost(vhost::Options),
     /// On a socket.
     Socket(socket::Options),
     /// On the outer packets of tunnels.
@@ -34,14 +38,17 @@ pub enum PortSpec {
 }
 
 impl PortSpec {
-    /// The port that a device's name means: `memif:` and what follows it is one on shared memory ([`memif::Options`]), all else
-    /// an interface.
+    /// The port that a device's name means: `memif:` and what follows it is one on shared memory ([`memif::Options`]),
+    /// `vhost-user:` and what follows it one to a virtual machine ([`vhost::Options`]), all else an interface.
     ///
     /// # Errors
-    /// If a name that begins with `memif:` does not go on as it has to.
-    pub fn device(name: &str, options: interface::Options) -> Result<PortSpec, memif::BadName> {
+    /// If a name that begins so does not go on as it has to.
+    pub fn device(name: &str, options: interface::Options) -> Result<PortSpec, BadName> {
         if name.starts_with(memif::PREFIX) {
             return name.parse().map(PortSpec::Memif);
+        }
+        if name.starts_with(vhost::PREFIX) {
+            return name.parse().map(PortSpec::Vhost);
         }
         Ok(PortSpec::Interface { name: name.to_owned(), options })
     }
@@ -51,6 +58,7 @@ impl PortSpec {
         match self {
             PortSpec::Interface { name, .. } | PortSpec::Tap { name, .. } => name.clone(),
             PortSpec::Memif(options) => options.to_string(),
+            PortSpec::Vhost(options) => options.to_string(),
             PortSpec::Socket(options) => options.kind.to_string(),
             PortSpec::Tunnel(options) => options.to_string(),
         }
@@ -72,8 +80,14 @@ impl PortSpec {
     pub fn in_folder(&self, folder: &Path) -> PortSpec {
         match self {
             PortSpec::Memif(options) => PortSpec::Memif(options.in_folder(folder)),
+            PortSpec::Vhost(options) => PortSpec::Vhost(options.in_folder(folder)),
             other => other.clone(),
         }
+    }
+
+    /// Whether it is on memory that is shared with a peer: that has one connection, so that workers cannot have a part each.
+    pub fn is_shared_memory(&self) -> bool {
+        matches!(self, PortSpec::Memif(_) | PortSpec::Vhost(_))
     }
 
     /// Whether a port that was opened by another spec of the same name is what this one asks for.
@@ -83,9 +97,11 @@ impl PortSpec {
             PortSpec::Tap { options, .. } => {
                 self == open || *options == tap::Options { kind: options.kind, ..tap::Options::default() }
             }
-            PortSpec::Interface { .. } | PortSpec::Memif(_) | PortSpec::Socket(_) | PortSpec::Tunnel(_) => {
-                self == open
-            }
+            PortSpec::Interface { .. }
+            | PortSpec::Memif(_)
+            | PortSpec::Vhost(_)
+            | PortSpec::Socket(_)
+            | PortSpec::Tunnel(_) => self == open,
         }
     }
 
@@ -98,6 +114,7 @@ impl PortSpec {
             PortSpec::Interface { name, options } => interface::open(name, options)?,
             PortSpec::Tap { name, options } => Box::new(TapPort::open(name, options)?),
             PortSpec::Memif(options) => Box::new(MemifPort::open(options)?),
+            PortSpec::Vhost(options) => Box::new(VhostPort::open(options)?),
             PortSpec::Socket(options) => Box::new(SocketPort::open(options)?),
             PortSpec::Tunnel(options) => Box::new(TunnelPort::open(options)?),
         })

@@ -5,6 +5,7 @@ mod common;
 use std::fs::File;
 use std::time::Duration;
 
+use common::driver::Setup;
 use common::{Inside, Namespace, link, receive_n};
 use weir_io::af_packet::Options;
 use weir_io::af_xdp;
@@ -152,6 +153,22 @@ fn memif() {
         wakes_nobody_late(&mut master);
         master.send(&mut packets(&frames(1))).unwrap();
         wakes_nobody_late(&mut slave);
+    }
+}
+
+#[test]
+fn vhost() {
+    let dir = tempfile::tempdir().unwrap();
+    for buffer in [2048, 256] {
+        let setup = Setup { buffer, size: 1024, ..Setup::default() };
+        let (mut port, mut driver) = common::vhost_pair(&dir.path().join("v.sock"), "", setup.clone());
+        passes_packets_in_order(&mut driver, &mut port, &entry::DEVICE);
+        passes_packets_in_order(&mut port, &mut driver, &entry::DEVICE);
+        wakes_a_sleeper(&mut driver, &mut port);
+        drop((port, driver));
+        let (mut port, mut driver) = common::vhost_pair(&dir.path().join("w.sock"), "", setup);
+        driver.send(&mut packets(&frames(1))).unwrap();
+        wakes_nobody_late(&mut port);
     }
 }
 

@@ -11,6 +11,8 @@ use weir_oci::Source;
 use weir_switch::compile::CompileError;
 use weir_switch::lsi0::{Attachment, Base, Part};
 
+use crate::accounts::Accounts;
+use crate::candidates::Candidates;
 use crate::connection::DataPlane;
 use crate::desired::{DesiredGraph, Place};
 use crate::events::NewEvent;
@@ -18,6 +20,7 @@ use crate::mtu;
 use crate::node::Node;
 use crate::perform::{Refusals, Runtime};
 use crate::precondition::Precondition;
+use crate::resources::Resources;
 use crate::view::{Applied, ApplyError, Entry, Outcome, View};
 use weir_api::events::Kind;
 
@@ -138,7 +141,7 @@ impl<D: DataPlane> Node<D> {
         // What is amiss for other reasons must not count against these graphs.
         self.settle_if_new(runtime).await.map_err(ApplyError::Lost)?;
         let view = self.view();
-        refuse_conflicts(&view, &mut compiled);
+        self.refuse(&view, &mut compiled);
         let mut outcomes: Vec<Option<Result<Applied, ApplyError>>> = Vec::new();
         let mut proposals = Vec::new();
         let mut seen = BTreeSet::new();
@@ -324,14 +327,24 @@ impl<D: DataPlane> Node<D> {
     /// What documents would become, without conflicts with other graphs or with each other.
     pub(crate) async fn compile_all(&self, documents: Vec<Document>) -> Result<Compiled, ApplyError> {
         let mut graphs = self.compile_each(documents).await?;
-        refuse_conflicts(&self.view(), &mut graphs);
+        self.refuse(&self.view(), &mut graphs);
         Ok(graphs)
+    }
+
+    /// Refuses graphs that cannot be here together with the others, or with each other.
+    fn refuse(&self, view: &View, graphs: &mut Compiled) {
+        refuse_conflicts(view, graphs);
+        if !self.overcommit {
+            refuse_overcommitment(self.accounts(view), graphs);
+        }
     }
 
     /// What each document would become by itself.
     async fn compile_each(&self, documents: Vec<Document>) -> Result<Compiled, ApplyError> {
         let images = self.images().await;
-        let proofs = self.proofs.clone();
+        let (proofs, drivers) = (self.proofs.clone(), self.drivers.clone());
+        let view = self.view();
+        let (accounts, overcommit) = (self.accounts(&view), self.overcommit);
         let (containers, asking) = (self.containers.clone(), Handle::current());
         let compile = move || -> Compiled {
             // One answer for all of a request.
@@ -346,10 +359,17 @@ impl<D: DataPlane> Node<D> {
                 };
                 answers.borrow_mut().entry(source.to_string()).or_insert_with(ask).clone()
             };
+            let candidates = Candidates::new(&images, Some(&drivers));
             let new = |d: Document| {
-                let graph = DesiredGraph::new(&d.graph, |f| images.find(f), &proofs, &resolve);
+                let id = d.graph.id.as_str();
+                let left = if overcommit { Resources::UNBOUNDED } else { accounts.left_for(id) };
+                let running = view.graphs.get(id).map(|e| &e.graph.functions[..]).unwrap_or_default();
+                let running = |f: &str| running.iter().find(|r| r.id == f).map(|r| r.image.as_str());
+                let chosen = candidates.choose(&d.graph, left, &running);
+                let graph = DesiredGraph::new(&d.graph, |f| chosen.image(f), &proofs, &resolve);
                 let graph = graph.and_then(|g| mtu::check(&g).map(|()| g));
-                graph.map(|g| Arc::new(DesiredGraph { text: d.text, ..g })).map_err(ApplyError::Invalid)
+                let whole = |g| Arc::new(DesiredGraph { text: d.text, choices: chosen.choices, ..g });
+                graph.map(whole).map_err(ApplyError::Invalid)
             };
             documents.into_iter().map(new).collect()
         };
@@ -398,6 +418,24 @@ fn refuse_taken_names(view: &View, graph: &mut Result<Arc<DesiredGraph>, ApplyEr
     let taken: Vec<CompileError> = taken.collect();
     if !taken.is_empty() {
         *graph = Err(ApplyError::Invalid(taken));
+    }
+}
+
+/// Refuses graphs that may come to take more than the others leave.
+fn refuse_overcommitment(mut accounts: Accounts, graphs: &mut Compiled) {
+    // Those that give something back first: others of the request may need it.
+    let grows = |g: &Result<Arc<DesiredGraph>, _>| {
+        g.as_ref().is_ok_and(|g| accounts.claim(&g.id).is_none_or(|before| !g.needs().is_within(before)))
+    };
+    let (growing, others): (Vec<usize>, Vec<usize>) = (0..graphs.len()).partition(|i| grows(&graphs[*i]));
+    for i in others.into_iter().chain(growing) {
+        let Ok(g) = &graphs[i] else { continue };
+        match accounts.admits(&g.id, g.needs()) {
+            Ok(()) => accounts.set(&g.id, g.needs()),
+            Err(what) => {
+                graphs[i] = Err(ApplyError::Invalid(vec![CompileError { at: "sffg".into(), what }]));
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use weir_api::plan::Choice;
 use weir_model::graph::{Function, ServiceGraph};
 use weir_model::template::Template;
 use weir_switch::compile::{CompileError, FunctionNames, GraphPlan, Names};
@@ -12,6 +13,7 @@ use weir_switch::lsi0::{Attachment, Base, HostInterface, Part, Tunnel};
 use crate::guard;
 use crate::instance::{Instance, InstanceId, Kind, Resolve, Spec, SwitchSpec};
 use crate::proof::Proofs;
+use crate::resources::Needs;
 
 /// A graph as the node wants it to run. Stored with the document, so that a node that comes back runs exactly what it
 /// ran before, whatever became of the images.
@@ -36,6 +38,9 @@ pub struct DesiredGraph {
     /// What runs the functions that are not inline.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<Instance>,
+    /// Why functions that ask for a capability have the images that they have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<Choice>,
 }
 
 /// An access point: [`Attachment`] in a form that can be stored.
@@ -167,15 +172,31 @@ impl DesiredGraph {
             attachments: attachments.collect(),
             functions: functions.collect(),
             instances,
+            choices: Vec::new(),
             switch,
         })
     }
 
     /// Whether the same runs for both, however their documents were written.
     pub fn is_same(&self, other: &DesiredGraph) -> bool {
-        let DesiredGraph { id, document, text: _, switch, tag, attachments, functions, instances } = self;
+        let DesiredGraph {
+            id,
+            document,
+            text: _,
+            switch,
+            tag,
+            attachments,
+            functions,
+            instances,
+            choices: _,
+        } = self;
         (id, document, switch, tag) == (&other.id, &other.document, &other.switch, &other.tag)
             && (attachments, functions, instances) == (&other.attachments, &other.functions, &other.instances)
+    }
+
+    /// What its functions that are not inline may come to take.
+    pub fn needs(&self) -> Needs {
+        self.instances.iter().map(|i| Needs::of(&i.spec)).fold(Needs::default(), Needs::and)
     }
 
     /// The access points as LSI-0 wants them.

@@ -120,10 +120,7 @@ fn check_images(graph: &ServiceGraph, compiled: &Compiled) -> Vec<CompileError> 
     let functions = compiled.plan.functions.iter().filter(|f| !f.is_inline());
     let errors = functions.flat_map(|f| {
         let at = place(graph, Some(f));
-        let mistakes = match f.template.click() {
-            Some(_) => image_check::mistakes_with(&f.template, &f.arguments),
-            None => image_check::mistakes(&f.template),
-        };
+        let mistakes = image_check::examine(&f.template, &f.arguments).err().unwrap_or_default();
         mistakes.into_iter().map(move |what| CompileError { at: at.clone(), what })
     });
     errors.collect()

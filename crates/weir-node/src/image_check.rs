@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use weir_click::{ElementDecl, Graph};
-use weir_model::template::{Container, Implementation, SCRIPTS, Template};
+use weir_model::template::{Container, Implementation, SCRIPTS, Template, Vm};
 use weir_oci::Source;
 use weir_plan::{Plan, Problem};
 use weir_switch::function::alone;
@@ -20,30 +20,36 @@ const FUNCTION: &str = "f";
 
 /// The mistakes, one text each, with their place in the image.
 pub fn mistakes(template: &Template) -> Vec<String> {
-    match &template.implementation {
-        Implementation::Click(_) | Implementation::Process { .. } => {}
-        Implementation::Native { .. } => return missing_scripts(template),
-        // Whether its program is there is a matter of the node that is to run it.
-        Implementation::Dpdk { .. } => return Vec::new(),
-        Implementation::Container { container } => return missing_archive(template, container),
-    }
     let mut arguments = BTreeMap::new();
     for p in &template.params {
         let default = p.default.as_ref().and_then(|value| p.check(value).ok());
         arguments.insert(p.name.clone(), default.unwrap_or_else(|| UNKNOWN.to_owned()));
     }
-    mistakes_with(template, &arguments)
+    examine(template, &arguments).err().unwrap_or_default()
 }
 
-/// The mistakes of a Click script with values for its parameters.
-pub(crate) fn mistakes_with(template: &Template, arguments: &BTreeMap<String, String>) -> Vec<String> {
+/// Most bytes that tables and queues of a Click script may come to take with these values of its parameters; nothing of another
+/// kind, and of one that depends on what is not known.
+///
+/// # Errors
+/// The mistakes, as [`mistakes`] has them.
+pub fn examine(template: &Template, arguments: &BTreeMap<String, String>) -> Result<u64, Vec<String>> {
+    let none_of = |list: Vec<String>| if list.is_empty() { Ok(0) } else { Err(list) };
+    match &template.implementation {
+        Implementation::Click(_) | Implementation::Process { .. } => {}
+        Implementation::Native { .. } => return none_of(missing_scripts(template)),
+        // Whether its program is there is a matter of the node that is to run it.
+        Implementation::Dpdk { .. } => return Ok(0),
+        Implementation::Vm { vm } => return none_of(missing_files(template, vm)),
+        Implementation::Container { container } => return none_of(missing_archive(template, container)),
+    }
     let config = alone(FUNCTION, template, arguments);
     let flat = match parse(&config) {
         Ok(flat) => flat,
         Err(errors) => {
             // One that comes from what is not known may have others follow.
             let list: Vec<String> = errors.list.iter().map(ToString::to_string).collect();
-            return if list.iter().any(|e| e.contains(UNKNOWN)) { Vec::new() } else { list };
+            return if list.iter().any(|e| e.contains(UNKNOWN)) { Ok(0) } else { Err(list) };
         }
     };
     let mut list: Vec<String> = flat.elements.iter().filter_map(unknown_variable).collect();
@@ -52,15 +58,30 @@ pub(crate) fn mistakes_with(template: &Template, arguments: &BTreeMap<String, St
         list.extend(has_handler(&flat, (name, &format!("{FUNCTION}/{}", h.handler)), h.access).err());
     }
     if !list.is_empty() {
-        return list;
+        return Err(list);
     }
     let unknown = unknown_elements(&flat);
-    let problems = Plan::new(&CLASSES, &config, "image").err().map_or(Vec::new(), |e| e.0);
+    let problems = match Plan::new(&CLASSES, &config, "image") {
+        Ok(plan) => return Ok(plan.memory()),
+        Err(e) => e.0,
+    };
     let own = |p: &&Problem| match p {
         Problem::Element { element, .. } => !unknown.contains(element),
         _ => unknown.is_empty(),
     };
-    problems.iter().filter(own).map(ToString::to_string).collect()
+    none_of(problems.iter().filter(own).map(ToString::to_string).collect())
+}
+
+/// What a virtual machine's image does not have.
+fn missing_files(template: &Template, vm: &Vm) -> Vec<String> {
+    let Some(folder) = template.folder() else {
+        return vec![
+            "an image of kind vm is a folder with function.yaml and the files that it names".to_owned(),
+        ];
+    };
+    let files = [&vm.kernel, &vm.initrd, &vm.disk].into_iter().flatten();
+    let missing = files.filter(|file| !folder.join(file).is_file());
+    missing.map(|file| format!("there is no file {file} in {}", folder.display())).collect()
 }
 
 /// What is wrong with where a container's image is, as far as this machine can tell.

@@ -83,11 +83,11 @@ impl Images {
         self
     }
 
-    /// The image of a function: its `template`, or the image of its name.
+    /// The image of a function that names it: its `template`, or the image of its name.
     ///
     /// # Errors
     /// That there is none, or what is wrong with it.
-    pub fn find(&self, function: &Function) -> Result<&Template, String> {
+    pub(crate) fn find(&self, function: &Function) -> Result<&Template, String> {
         let wanted = function.template.as_ref().unwrap_or(&function.name).as_str();
         if let Some(template) = self.templates.get(wanted) {
             return Ok(template);

@@ -16,6 +16,9 @@ use crate::compute::digest;
 /// Longest value of a parameter, in bytes: one string of a program's environment has at most 128 KB on Linux.
 const MAX_VALUE: usize = 120_000;
 
+/// Most threads of QEMU: it has one for each processor of its guest, and some for its own work.
+const QEMU_THREADS: u32 = 256;
+
 /// What runs a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -29,6 +32,8 @@ pub enum Kind {
     Native,
     /// A DPDK program.
     Dpdk,
+    /// A virtual machine.
+    Vm,
     /// A container.
     Container,
 }
@@ -41,6 +46,7 @@ impl Kind {
             Implementation::Process { .. } => Kind::Process,
             Implementation::Native { .. } => Kind::Native,
             Implementation::Dpdk { .. } => Kind::Dpdk,
+            Implementation::Vm { .. } => Kind::Vm,
             Implementation::Container { .. } => Kind::Container,
         }
     }
@@ -52,6 +58,7 @@ impl Kind {
             Kind::Process => "process",
             Kind::Native => "native",
             Kind::Dpdk => "dpdk",
+            Kind::Vm => "vm",
             Kind::Container => "container",
         }
     }
@@ -141,6 +148,13 @@ pub enum Work {
         /// Which program, and how it runs.
         dpdk: template::Dpdk,
     },
+    /// For [`crate::compute::vm`].
+    Vm {
+        /// The image's folder, at the time of the document.
+        folder: PathBuf,
+        /// What runs in it, and how.
+        vm: template::Vm,
+    },
     /// For [`crate::compute::container`].
     Container {
         /// The folder that paths of images begin in.
@@ -182,10 +196,6 @@ impl Spec {
     /// Its image cannot be had.
     pub fn of(f: &FunctionPlan, resolve: Resolve<'_>) -> Result<Spec, String> {
         let image = f.image().to_owned();
-        let folder = || {
-            let folder = f.template.folder();
-            folder.map(|f| f.canonicalize().unwrap_or_else(|_| f.to_owned()))
-        };
         let (digest, work) = match &f.template.implementation {
             Implementation::Click(_) => return Err("an inline function has no instance of its own".into()),
             Implementation::Process { click, process } => {
@@ -196,18 +206,19 @@ impl Spec {
                 (hash(&[&click.text]), Work::Process { config, process, handlers })
             }
             Implementation::Native { native } => {
-                let folder = folder().ok_or_else(|| {
-                    format!("the image '{image}' is of kind native, and so a folder with scripts")
-                })?;
-                let digest = digest::of_folder(&folder).map_err(|e| e.to_string())?;
+                let (folder, digest) = whole_folder(&f.template)?;
                 (digest, Work::Native { folder, native: native.clone() })
             }
             Implementation::Dpdk { dpdk } => {
                 let digest = hash(&[&serde_json::to_string(dpdk).unwrap_or_default()]);
                 (digest, Work::Dpdk { dpdk: dpdk.clone() })
             }
+            Implementation::Vm { vm } => {
+                let (folder, digest) = whole_folder(&f.template)?;
+                (digest, Work::Vm { folder, vm: vm.clone() })
+            }
             Implementation::Container { container } => {
-                let folder = folder().unwrap_or_default();
+                let folder = folder(&f.template).unwrap_or_default();
                 let source = Source::parse(&container.image, &folder).map_err(|e| e.to_string())?;
                 let digest = resolve(&source)?;
                 let handlers = f.template.handlers.iter().map(|(name, h)| (name.clone(), h.handler.clone()));
@@ -238,6 +249,7 @@ impl Spec {
             Work::Process { .. } => Kind::Process,
             Work::Native { .. } => Kind::Native,
             Work::Dpdk { .. } => Kind::Dpdk,
+            Work::Vm { .. } => Kind::Vm,
             Work::Container { .. } => Kind::Container,
         }
     }
@@ -248,6 +260,7 @@ impl Spec {
             Work::Process { process, .. } => (process.memory, process.processes, process.cpu),
             Work::Native { native, .. } => (native.memory, native.processes, None),
             Work::Dpdk { dpdk } => (dpdk.memory, dpdk.processes, dpdk.cpu),
+            Work::Vm { vm, .. } => (vm.whole_memory(), QEMU_THREADS, vm.cpu),
             Work::Container { container, .. } => (container.memory, container.processes, container.cpu),
         };
         Limits { memory, processes, cpu }
@@ -258,6 +271,21 @@ impl Spec {
         let Work::Container { folder, container, .. } = &self.work else { return None };
         Source::parse(&container.image, folder).ok()
     }
+}
+
+/// The folder of an image, by its whole path.
+fn folder(template: &Template) -> Option<PathBuf> {
+    template.folder().map(|f| f.canonicalize().unwrap_or_else(|_| f.to_owned()))
+}
+
+/// The folder of an image that is one, with a hash of all that is in it.
+fn whole_folder(template: &Template) -> Result<(PathBuf, String), String> {
+    let (name, kind) = (&template.name, template.implementation.kind());
+    let folder = folder(template).ok_or_else(|| {
+        format!("the image '{name}' is of kind {kind}, and so a folder with all that belongs to it")
+    })?;
+    let digest = digest::of_folder(&folder).map_err(|e| e.to_string())?;
+    Ok((folder, digest))
 }
 
 /// The switch of a graph, as the data plane runs it.

@@ -8,15 +8,19 @@
 //! - [`reconcile`]: from what should run and what runs to steps
 //! - [`node`]: changes, one at a time, all or nothing
 //! - [`instance`], [`compute`]: what drivers run, and the drivers of functions that are not inline
+//! - [`resolve`], [`candidates`]: from what a function has to be able to do to an image; [`resources`], [`accounts`]: what that may take
 //! - [`store`], [`images`], [`events`]: what is kept, what is offered, what is told
 //! - [`engine`], [`connection`]: the data-plane process, supervised and spoken to
 //! - [`rest`]: the interface
 #![forbid(unsafe_code)]
 
+pub mod accounts;
 mod apply;
+pub mod candidates;
 pub mod compute;
 pub mod connection;
 pub mod desired;
+mod domain;
 pub mod engine;
 pub mod events;
 pub mod guard;
@@ -31,6 +35,8 @@ pub mod precondition;
 mod process;
 pub mod proof;
 pub mod reconcile;
+pub mod resolve;
+pub mod resources;
 pub mod rest;
 mod run;
 pub mod status;

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::task::spawn_blocking;
 use weir_model::graph::ServiceGraph;
 
+use crate::accounts::Accounts;
 use crate::compute::{Drivers, Health};
 use crate::connection::DataPlane;
 use crate::desired::{DesiredGraph, FunctionRuntime};
@@ -16,6 +17,7 @@ use crate::instance::InstanceId;
 use crate::perform::{Runtime, StepError};
 use crate::precondition::Precondition;
 use crate::proof::{Proofs, follows_document};
+use crate::resources::{self, Resources};
 use crate::store::{Store, StoreError};
 use crate::view::Failure;
 use weir_api::events::Kind;
@@ -36,6 +38,10 @@ pub struct Node<D> {
     /// Run the functions that are not inline.
     pub drivers: Drivers,
     images: Vec<PathBuf>,
+    /// What graphs may come to take altogether.
+    pub(crate) resources: Resources,
+    /// Whether they may come to take more.
+    pub(crate) overcommit: bool,
     /// The container images, if this node can have any.
     pub(crate) containers: Option<Arc<weir_oci::Store>>,
     /// Held while anything changes.
@@ -67,6 +73,8 @@ impl<D: DataPlane> Node<D> {
             store,
             drivers: Drivers::default(),
             images,
+            resources: Resources::of_machine(),
+            overcommit: false,
             containers: None,
             view: RwLock::new(Arc::new(View { graphs, ..View::default() })),
             proofs: Arc::default(),
@@ -88,6 +96,13 @@ impl<D: DataPlane> Node<D> {
         self
     }
 
+    /// Limits what all graphs may come to take; with `overcommit` that is only told.
+    #[must_use]
+    pub fn with_resources(mut self, resources: Resources, overcommit: bool) -> Node<D> {
+        (self.resources, self.overcommit) = (resources, overcommit);
+        self
+    }
+
     /// With container images.
     #[must_use]
     pub fn with_containers(mut self, containers: Arc<weir_oci::Store>) -> Node<D> {
@@ -98,6 +113,15 @@ impl<D: DataPlane> Node<D> {
     /// What the node has at this moment.
     pub fn view(&self) -> Arc<View> {
         self.view.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What graphs may come to take of what the node has, and what the data plane has taken.
+    pub(crate) fn accounts(&self, view: &View) -> Accounts {
+        let mut accounts = Accounts::new(self.resources);
+        let pid = view.engine.split('@').next().and_then(|pid| pid.parse().ok());
+        accounts.set_data_plane(pid.and_then(resources::resident).unwrap_or_default());
+        view.graphs.iter().for_each(|(id, e)| accounts.set(id, e.graph.needs()));
+        accounts
     }
 
     /// The state of a graph.

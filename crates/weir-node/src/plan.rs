@@ -20,7 +20,13 @@ pub fn plan(old: Option<&DesiredGraph>, new: &DesiredGraph, tables: &BTreeMap<St
         let (before, after) = (inside(old), inside(new));
         for f in &new.functions {
             let known = functions.added.contains(&f.id) || functions.changed.contains(&f.id);
-            if !known && before.get(f.id.as_str()) != after.get(f.id.as_str()) {
+            let other = || {
+                let image = old.function(&f.id).map(|o| (&o.image, o.kind));
+                before.get(f.id.as_str()) != after.get(f.id.as_str())
+                    || image != Some((&f.image, f.kind))
+                    || instance(old, &f.id) != instance(new, &f.id)
+            };
+            if !known && other() {
                 functions.changed.push(f.id.clone());
             }
         }
@@ -43,6 +49,7 @@ pub fn plan(old: Option<&DesiredGraph>, new: &DesiredGraph, tables: &BTreeMap<St
         rules: part("flowrules"),
         tables: tables.iter().filter(|(_, n)| **n > 0).map(fate).collect(),
         traffic: Traffic::default(),
+        choices: new.choices.clone(),
         warnings: Vec::new(),
     }
 }
@@ -70,6 +77,11 @@ type Elements = BTreeMap<String, (String, Vec<String>)>;
 fn elements(graph: &DesiredGraph) -> Elements {
     let Ok(flat) = guard::parse(&graph.switch.config) else { return Elements::new() };
     flat.elements.into_iter().map(|e| (e.name, (e.class, e.args))).collect()
+}
+
+/// The tag of what runs a function that is not inline.
+fn instance<'a>(graph: &'a DesiredGraph, function: &str) -> Option<&'a str> {
+    graph.instances.iter().find(|i| i.id.function == function).map(|i| i.tag.as_str())
 }
 
 /// The elements of each function.

@@ -19,9 +19,12 @@ use crate::compute::hosted::Hosted;
 use crate::compute::native::Native;
 use crate::compute::process::Process;
 use crate::compute::sockets::Sockets;
+use crate::compute::vm::Vm;
 use crate::compute::{Drivers, Notice, NoticeKind};
+use crate::domain;
 use crate::engine::{Engine, EngineEvent, EnginePlace};
 use crate::node::Node;
+use crate::resources::Resources;
 use crate::rest::router;
 use crate::store::{Store, StoreError};
 use weir_api::events::Kind;
@@ -58,6 +61,10 @@ pub struct Options {
     pub stop_engine: bool,
     /// Most bytes that the tables and waiting packets of each graph may take.
     pub graph_memory: u64,
+    /// What all graphs may come to take.
+    pub resources: Resources,
+    /// Whether they may come to take more.
+    pub overcommit: bool,
 }
 
 /// The daemon cannot run.
@@ -129,13 +136,16 @@ pub async fn serve(
     let native = Native::new(functions.clone(), options.launcher.clone());
     let container = Container::new(&functions, containers.clone());
     let process = Process::new(sockets.clone(), options.zygote);
-    let dpdk = Dpdk::new(sockets, options.launcher);
+    let dpdk = Dpdk::new(sockets.clone(), options.launcher.clone());
+    let vm = Vm::new(functions.clone(), sockets, options.launcher);
     let drivers = Drivers::default()
         .with(Hosted::new(functions.clone(), process, notices.clone()))
         .with(Hosted::new(functions.clone(), dpdk, notices.clone()))
+        .with(Hosted::new(functions.clone(), vm, notices.clone()))
         .with(Hosted::new(functions.clone(), native, notices.clone()))
         .with(Hosted::new(functions, container, notices));
     let node = Node::new(Engine::supervise(place, events), store, options.images)?;
+    let node = node.with_resources(options.resources, options.overcommit);
     let node = node.with_memory(options.graph_memory).with_drivers(drivers).with_containers(containers);
     let node = Arc::new(node);
     if let Ok(address) = listener.local_addr() {
@@ -153,6 +163,7 @@ pub async fn serve(
         }
     });
     let maintaining = tokio::spawn(maintain(node.clone(), wake));
+    let describing = tokio::spawn(domain::watch(node.clone()));
 
     let (stop, mut stopped) = watch::channel(false);
     let server = axum::serve(listener, router(node.clone())).with_graceful_shutdown(async move {
@@ -168,6 +179,7 @@ pub async fn serve(
         }
     };
     maintaining.abort();
+    describing.abort();
     node.quiesce().await;
     listening.abort();
     listening_to_functions.abort();

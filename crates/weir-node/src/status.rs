@@ -65,6 +65,7 @@ pub async fn status<D: DataPlane>(
         functions.push(FunctionStatus {
             id: f.id.to_string(),
             name: f.name.to_string(),
+            image: runtime.image.clone(),
             state: match (&state, health(runtime)) {
                 (State::Running | State::Degraded { .. }, Some(Health::Down { reason })) => {
                     State::Failed { reason }

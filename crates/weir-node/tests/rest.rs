@@ -74,6 +74,8 @@ fn options(dir: &Path) -> Options {
         engine_command: vec![],
         stop_engine: false,
         insecure_registries: Vec::new(),
+        resources: weir_node::resources::Resources::of_machine(),
+        overcommit: true,
         graph_memory: 256 << 20,
     }
 }

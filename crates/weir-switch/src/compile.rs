@@ -173,10 +173,16 @@ pub fn plan<'t>(
 /// The device at which the switch of a graph meets a port of a function that is not inline: always the same one, which is
 /// what lets a daemon that comes back find it.
 fn device(graph: &str, function: &str, template: &Template, port: &str) -> String {
-    match template.implementation {
+    match &template.implementation {
         // Who listens makes no memory, which is for the other side to do that is trusted less.
         Implementation::Process { .. } => format!("{}?role=master", memif(graph, function, port)),
         Implementation::Dpdk { .. } => memif(graph, function, port),
+        Implementation::Vm { vm } => {
+            // All of the guest's memory is shared; beyond a gigabyte that has to be allowed.
+            let megabytes = vm.memory >> 20;
+            let more = if megabytes > 1024 { format!("?memory={megabytes}") } else { String::new() };
+            format!("vhost-user:{}/{port}{more}", sockets_folder(graph, function))
+        }
         Implementation::Click(_) | Implementation::Native { .. } | Implementation::Container { .. } => {
             interface(graph, function, port)
         }

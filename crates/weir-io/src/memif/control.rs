@@ -6,8 +6,7 @@
 //! packets never touches one before it is known to be an eventfd or memory.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,9 @@ use super::handshake::{End, Handshake, Outgoing};
 use super::link::Link;
 use super::message::Message;
 use super::options::{Options, Role};
-use super::{signal, socket};
+use super::socket;
+use crate::shared::watch::News;
+use crate::shared::{accept, connect, listen, signal};
 
 /// How long a peer has from connecting until everything is there.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -32,11 +33,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// What the port and its thread share.
 #[derive(Debug)]
 pub struct Shared {
-    /// Counts the changes of what the port wants to know.
-    version: AtomicU32,
+    /// Of what the port wants to know.
+    pub news: News,
     state: Mutex<State>,
-    /// Readable when there is a change.
-    changed: OwnedFd,
     /// Wakes the thread.
     wake: OwnedFd,
 }
@@ -53,8 +52,8 @@ struct State {
     stop: bool,
 }
 
-/// The news for a port.
-pub struct News {
+/// How a connection stands.
+pub struct Standing {
     /// A new connection.
     pub link: Option<Link>,
     /// Whether there is a connection.
@@ -64,36 +63,24 @@ pub struct News {
 impl Shared {
     /// Nothing is connected yet.
     pub fn new() -> io::Result<Shared> {
-        let [changed, wake] = [super::handshake::eventfd()?, super::handshake::eventfd()?];
         let why = "nobody has connected yet".to_owned();
         let state = Mutex::new(State { why, ..State::default() });
-        Ok(Shared { version: AtomicU32::new(0), state, changed, wake })
+        Ok(Shared { news: News::new()?, state, wake: signal::eventfd()? })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A number that changes with the news.
-    #[inline]
-    pub fn version(&self) -> u32 {
-        self.version.load(Ordering::Acquire)
-    }
-
-    /// The news; they may be newer than the version that was seen.
-    pub fn news(&self) -> News {
+    /// How the connection stands; it may be newer than the version of the news that was seen.
+    pub fn standing(&self) -> Standing {
         let mut state = self.lock();
-        News { link: state.link.take(), up: state.up }
+        Standing { link: state.link.take(), up: state.up }
     }
 
     /// Why there is no connection.
     pub fn why(&self) -> String {
         self.lock().why.clone()
-    }
-
-    /// What is readable when there are news.
-    pub fn changed(&self) -> BorrowedFd<'_> {
-        self.changed.as_fd()
     }
 
     /// Ends the connection for what the peer did.
@@ -113,19 +100,13 @@ impl Shared {
     }
 
     fn wake(&self) {
-        // Both descriptors of this kind stay in this process: nobody makes them wait.
+        // It stays in this process: nobody makes it wait.
         let _ = nix::unistd::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
     fn tell(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.lock());
-        self.version.fetch_add(1, Ordering::Release);
-        self.light();
-    }
-
-    /// Makes the descriptor readable, and so ends the sleep of who watches it.
-    pub fn light(&self) {
-        let _ = nix::unistd::write(&self.changed, &1_u64.to_ne_bytes());
+        self.news.tell();
     }
 }
 
@@ -158,7 +139,7 @@ impl Keeper {
     /// If the socket cannot be made.
     pub fn new(options: &Options, shared: Arc<Shared>) -> io::Result<Keeper> {
         let listener = match options.role {
-            Role::Master => Some(socket::listen(&options.place, options.is_open)?),
+            Role::Master => Some(listen(&options.place, socket::KIND, options.is_open)?),
             Role::Slave => None,
         };
         let (again, pause) = (Instant::now(), FIRST_RETRY);
@@ -240,11 +221,11 @@ impl Keeper {
             return;
         }
         let socket = match &self.listener {
-            Some(listener) => socket::accept(listener),
+            Some(listener) => accept(listener),
             None => {
                 self.again = now + self.pause;
                 self.pause = (self.pause * 2).min(RETRY);
-                socket::connect(&self.options.place)
+                connect(&self.options.place, socket::KIND)
             }
         };
         match socket {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use super::link::{Layout, Link, Own, Receiver, Sender};
@@ -10,7 +10,7 @@ use super::message::{AddRing, Hello, Init, Message, SECRET, VERSION};
 use super::options::{Options, Role};
 use super::region::{self, Memory};
 use super::ring::{LARGEST, NoRing, Ring};
-use super::signal;
+use crate::shared::signal;
 
 /// Frames with Ethernet headers (`MEMIF_INTERFACE_MODE_ETHERNET`).
 const ETHERNET: u8 = 0;
@@ -290,7 +290,7 @@ impl Slave {
             let offset = layout.rings[usize::from(!to_master)];
             let ring = Ring::at(&memory, 0, offset, log2_size).map_err(io::Error::other)?;
             ring.begin();
-            let ours = eventfd()?;
+            let ours = signal::eventfd()?;
             let at = AddRing { to_master, index: 0, region: 0, offset, log2_size };
             queue.push_back((Message::AddRing(at), Some(ours.try_clone()?)));
             Ok::<_, io::Error>((ring, ours, Some(own)))
@@ -301,15 +301,4 @@ impl Slave {
         let (tx, rx) = (Sender::new(tx.0, tx.1, tx.2), Receiver::new(rx.0, rx.1, rx.2));
         Ok((Link { tx, rx, peer: String::new() }, queue))
     }
-}
-
-/// A new eventfd, which does not wait as long as nobody changes that.
-pub(crate) fn eventfd() -> io::Result<OwnedFd> {
-    // SAFETY: no memory is passed.
-    let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new, valid and ours.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

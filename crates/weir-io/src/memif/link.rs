@@ -9,7 +9,8 @@ use weir_packet::{Buffers, MAX_LEN, Packet};
 
 use super::region::Memory;
 use super::ring::{Descriptor, NEXT, Ring};
-use super::signal;
+use crate::shared::signal;
+pub use crate::shared::watch::Source;
 
 /// Bytes of an Ethernet header.
 pub(crate) const SHORTEST: usize = 14;
@@ -203,73 +204,6 @@ impl Receiver {
         }
     }
 
-    /// What is readable when the other side has signalled.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.signal.as_fd()
-    }
-
-    /// Says whether signals are wanted. Who wants them looks for packets after this.
-    pub fn want_signals(&self, wanted: bool) {
-        self.ring.set_quiet(!wanted);
-        fence(Ordering::SeqCst);
-    }
-
-    /// How many slots hold packets.
-    ///
-    /// # Errors
-    /// If the other side says what cannot be.
-    #[inline]
-    pub fn filled(&self) -> Result<u16, Fault> {
-        let (ours, size) = (self.ours, self.ring.size());
-        let theirs = if self.own.is_some() { self.ring.tail() } else { self.ring.head() };
-        let filled = Some(theirs.wrapping_sub(ours)).filter(|&n| n <= size);
-        filled.ok_or(Fault::Position { theirs, ours, size })
-    }
-
-    /// Appends at most `max` packets to `out`, and gives their buffers back. Returns how many were no packets: too short for
-    /// Ethernet, too long, not within their memory, or without an end.
-    ///
-    /// # Errors
-    /// If the other side says what cannot be.
-    pub fn take(&mut self, out: &mut Vec<Packet>, max: usize) -> Result<u64, Fault> {
-        let filled = self.filled()?;
-        let (before, mut at, mut malformed) = (out.len(), 0, 0);
-        while at < filled && out.len() - before < max {
-            let (mut frames, mut count) = ([&[][..]; Buffers::MOST], 0);
-            let room = Buffers::MOST.min(max - (out.len() - before));
-            let mut chain = false;
-            while at < filled && count < room && !chain {
-                let buffer = self.buffer(at);
-                chain = buffer.flags & NEXT != 0;
-                if chain {
-                    break;
-                }
-                at += 1;
-                let len = buffer.len as usize;
-                match self.ring.memory().place(buffer.region, buffer.offset, len) {
-                    Some(start) if (SHORTEST..=MAX_LEN).contains(&len) => {
-                        // SAFETY: so many bytes are mapped there. The other side may change them while they are copied,
-                        // which is all that is done with them: what the copy holds is the packet.
-                        frames[count] = unsafe { std::slice::from_raw_parts(start.as_ptr(), len) };
-                        count += 1;
-                    }
-                    _ => malformed += 1,
-                }
-            }
-            // None is too long for a packet.
-            let _ = Packet::from_frames(&frames[..count], out);
-            if chain {
-                at += self.collect(at, filled);
-                match self.join() {
-                    Some(packet) => out.push(packet),
-                    None => malformed += 1,
-                }
-            }
-        }
-        self.give_back(at);
-        Ok(malformed)
-    }
-
     /// The buffer of a slot; `at` counts from the first whose packet was not taken.
     #[inline]
     fn buffer(&self, at: u16) -> Descriptor {
@@ -340,6 +274,67 @@ impl Receiver {
             None => self.ring.set_tail(after),
         }
         self.ours = after;
+    }
+}
+
+impl Source for Receiver {
+    type Fault = Fault;
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.signal.as_fd()
+    }
+
+    fn want_signals(&self, wanted: bool) {
+        self.ring.set_quiet(!wanted);
+        fence(Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn filled(&self) -> Result<u16, Fault> {
+        let (ours, size) = (self.ours, self.ring.size());
+        let theirs = if self.own.is_some() { self.ring.tail() } else { self.ring.head() };
+        let filled = Some(theirs.wrapping_sub(ours)).filter(|&n| n <= size);
+        filled.ok_or(Fault::Position { theirs, ours, size })
+    }
+
+    /// What is no packet is too short for Ethernet, too long, not within its memory, or without an end.
+    fn take(&mut self, out: &mut Vec<Packet>, max: usize) -> Result<u64, Fault> {
+        let filled = self.filled()?;
+        let (before, mut at, mut malformed) = (out.len(), 0, 0);
+        while at < filled && out.len() - before < max {
+            let (mut frames, mut count) = ([&[][..]; Buffers::MOST], 0);
+            let room = Buffers::MOST.min(max - (out.len() - before));
+            let mut chain = false;
+            while at < filled && count < room && !chain {
+                let buffer = self.buffer(at);
+                chain = buffer.flags & NEXT != 0;
+                if chain {
+                    break;
+                }
+                at += 1;
+                let len = buffer.len as usize;
+                match self.ring.memory().place(buffer.region, buffer.offset, len) {
+                    Some(start) if (SHORTEST..=MAX_LEN).contains(&len) => {
+                        // SAFETY: so many bytes are mapped there. The other side may change them while they are copied,
+                        // which is all that is done with them: what the copy holds is the packet.
+                        frames[count] = unsafe { std::slice::from_raw_parts(start.as_ptr(), len) };
+                        count += 1;
+                    }
+                    _ => malformed += 1,
+                }
+            }
+            // None is too long for a packet.
+            let _ = Packet::from_frames(&frames[..count], out);
+            if chain {
+                at += self.collect(at, filled);
+                match self.join() {
+                    Some(packet) => out.push(packet),
+                    None => malformed += 1,
+                }
+            }
+        }
+        self.give_back(at);
+        Ok(malformed)
     }
 }
 

@@ -20,28 +20,28 @@ pub mod message;
 mod options;
 mod region;
 mod ring;
-mod signal;
 mod socket;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
-use weir_packet::{Packet, PacketType, entry};
+use weir_packet::Packet;
 
+use crate::shared::signal;
+use crate::shared::watch::{Source, Watch, arrived};
 use crate::{Lost, Port, PortError, PortStats, offload};
 use control::{Keeper, Shared};
 use link::{Fault, Link, SHORTEST};
 
-pub use options::{BadName, Options, PREFIX, Place, Role};
+pub use crate::shared::Place;
+pub use options::{Options, PREFIX, Role};
 
 /// How long the end of a port waits for that of its thread, which a peer may keep waiting.
 const FAREWELL: Duration = Duration::from_millis(100);
-/// How many times a port is asked for packets in vain before it looks whether a signal was left over.
-const IN_VAIN: u32 = 16;
 
 /// A port on shared memory.
 #[derive(Debug)]
@@ -52,8 +52,6 @@ pub struct MemifPort {
     shared: Arc<Shared>,
     /// Ends with the thread.
     ended: Receiver<()>,
-    /// The version of the news that is known.
-    version: u32,
     link: Option<Link>,
     /// Whether the peer is gone, and only what it sent is still to be taken.
     over: bool,
@@ -61,14 +59,8 @@ pub struct MemifPort {
     told: bool,
     /// Readable when there are news, or the peer has signalled.
     ready: Epoll,
-    /// Whether someone sleeps on that.
-    watched: bool,
-    /// Whether we made it readable ourselves.
-    lit: bool,
-    /// Whether the peer was asked for signals, and may have sent some.
-    asked: bool,
-    /// How often there was nothing since it was asked.
-    in_vain: u32,
+    /// Who sleeps on that.
+    watch: Watch,
     stats: PortStats,
 }
 
@@ -89,11 +81,11 @@ impl MemifPort {
         let shared = Arc::new(Shared::new().map_err(failed("make an eventfd"))?);
         let keeper = Keeper::new(options, shared.clone()).map_err(failed("listen on its socket"))?;
         // What has to work later, when it would be too late to say so.
-        signal::send(shared.changed()).map_err(failed("send signals (fs.aio-max-nr)"))?;
+        signal::send(shared.news.fd()).map_err(failed("send signals (fs.aio-max-nr)"))?;
         let ready = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
             .map_err(|e| failed("make an epoll instance")(e.into()))?;
         ready
-            .add(shared.changed(), EpollEvent::new(EpollFlags::EPOLLIN, 0))
+            .add(shared.news.fd(), EpollEvent::new(EpollFlags::EPOLLIN, 0))
             .map_err(|e| failed("watch an eventfd")(e.into()))?;
         let (ends, ended) = channel::<()>();
         thread::Builder::new()
@@ -111,17 +103,13 @@ impl MemifPort {
             method: format!("memif ({side})"),
             name,
             options: options.clone(),
-            version: shared.version(),
             shared,
             ended,
             link: None,
             over: false,
             told: false,
             ready,
-            watched: false,
-            lit: false,
-            asked: false,
-            in_vain: 0,
+            watch: Watch::default(),
             stats: PortStats::default(),
         })
     }
@@ -129,9 +117,8 @@ impl MemifPort {
     /// Takes note of a peer that came or went.
     #[cold]
     fn look(&mut self) {
-        self.version = self.shared.version();
-        self.lit = true;
-        let news = self.shared.news();
+        self.watch.lit = true;
+        let news = self.shared.standing();
         // What a peer has left is received, until another one is there.
         if self.link.is_some() && (news.link.is_some() || !news.up) {
             self.over = true;
@@ -143,7 +130,8 @@ impl MemifPort {
                 self.shared.complain(format!("its signals cannot be watched: {e}"));
                 return;
             }
-            (self.link, self.over, self.told, self.asked) = (Some(link), !news.up, false, false);
+            (self.link, self.over, self.told) = (Some(link), !news.up, false);
+            self.watch.begin_again();
         }
     }
 
@@ -172,56 +160,11 @@ impl MemifPort {
         PortError::NoPeer { name: self.name.clone(), why: self.shared.why() }
     }
 
-    /// Takes packets, and sees to it that the descriptor is readable while there are more and someone sleeps on it.
+    /// Takes packets.
     fn take(&mut self, out: &mut Vec<Packet>, max: usize) -> Result<(), Fault> {
-        let before = out.len();
         let Some(link) = &mut self.link else { return Ok(()) };
-        loop {
-            let round = out.len();
-            let space = max - (round - before);
-            self.stats.rx_malformed += link.rx.take(out, space)?;
-            if !self.watched || self.over {
-                return Ok(());
-            }
-            let n = out.len() - before;
-            if n == max && link.rx.filled()? > 0 {
-                // No signals while there is more: whoever watches is told by ourselves.
-                if self.asked {
-                    link.rx.want_signals(false);
-                    signal::clear(link.rx.fd());
-                    self.asked = false;
-                }
-                if !self.lit {
-                    self.shared.light();
-                    self.lit = true;
-                }
-                return Ok(());
-            }
-            if self.lit {
-                darken(&self.shared, self.version, &mut self.lit);
-            }
-            if self.asked {
-                self.in_vain += 1;
-                // Only what this round took counts: a peer may fill the ring with what is no packet as fast as it is emptied.
-                if out.len() > round || self.in_vain >= IN_VAIN {
-                    signal::clear(link.rx.fd());
-                    if self.in_vain >= IN_VAIN {
-                        darken(&self.shared, self.version, &mut self.lit);
-                    }
-                    self.in_vain = 0;
-                    // Those that were signalled just before that.
-                    if link.rx.filled()? > 0 {
-                        continue;
-                    }
-                }
-                return Ok(());
-            }
-            link.rx.want_signals(true);
-            (self.asked, self.in_vain) = (true, 0);
-            if link.rx.filled()? == 0 {
-                return Ok(());
-            }
-        }
+        self.stats.rx_malformed += self.watch.take(&mut link.rx, &self.shared.news, self.over, out, max)?;
+        Ok(())
     }
 
     /// Puts packets from the front of a batch into the ring; returns how many went.
@@ -275,7 +218,7 @@ impl Port for MemifPort {
     }
 
     fn receive(&mut self, out: &mut Vec<Packet>, max: usize) -> Result<usize, PortError> {
-        if self.shared.version() != self.version {
+        if self.watch.is_behind(&self.shared.news) {
             self.look();
         }
         let before = out.len();
@@ -284,13 +227,7 @@ impl Port for MemifPort {
         }
         let n = out.len() - before;
         if n > 0 {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_nanos() as u64);
-            for p in &mut out[before..] {
-                p.timestamp = now;
-                p.packet_type = packet_type(p.bytes()) as u8;
-                entry::DEVICE.mark(p, None);
-                self.stats.received(p.len());
-            }
+            arrived(&mut out[before..], &mut self.stats);
             return Ok(n);
         }
         if max == 0 {
@@ -303,7 +240,7 @@ impl Port for MemifPort {
             return Ok(0);
         }
         // Nothing comes before there are news.
-        darken(&self.shared, self.version, &mut self.lit);
+        self.watch.darken(&self.shared.news);
         if std::mem::replace(&mut self.told, true) {
             return Ok(0);
         }
@@ -311,7 +248,7 @@ impl Port for MemifPort {
     }
 
     fn send(&mut self, batch: &mut Vec<Packet>) -> Result<usize, PortError> {
-        if self.shared.version() != self.version {
+        if self.watch.is_behind(&self.shared.news) {
             self.look();
         }
         if self.link.is_none() || self.over {
@@ -324,20 +261,8 @@ impl Port for MemifPort {
     }
 
     fn fd(&mut self) -> Option<BorrowedFd<'_>> {
-        if !self.watched {
-            self.watched = true;
-            signal::clear(self.shared.changed());
-            // Whoever watches from now on sees what is there already; what makes no sense is found by who takes it.
-            self.lit = self.shared.version() != self.version;
-            if let Some(link) = &self.link {
-                link.rx.want_signals(true);
-                (self.asked, self.in_vain) = (true, 0);
-                self.lit |= self.over || link.rx.filled() != Ok(0);
-            }
-            if self.lit {
-                self.shared.light();
-            }
-        }
+        let source = self.link.as_ref().map(|link| &link.rx);
+        self.watch.start(&self.shared.news, source, self.over);
         Some(self.ready.0.as_fd())
     }
 
@@ -368,24 +293,5 @@ impl Drop for MemifPort {
         self.shared.stop();
         // It ends when it can.
         let _ = self.ended.recv_timeout(FAREWELL);
-    }
-}
-
-/// Makes the descriptor of news unreadable, unless there are some beyond this version. They may come at any moment: it is
-/// looked for them behind that.
-fn darken(shared: &Shared, version: u32, lit: &mut bool) {
-    signal::clear(shared.changed());
-    *lit = shared.version() != version;
-    if *lit {
-        shared.light();
-    }
-}
-
-/// To whom a frame is addressed: the port has no address of its own.
-fn packet_type(frame: &[u8]) -> PacketType {
-    match frame.get(..6) {
-        Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => PacketType::Broadcast,
-        Some([first, ..]) if first & 1 != 0 => PacketType::Multicast,
-        _ => PacketType::Host,
     }
 }

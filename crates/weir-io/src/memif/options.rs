@@ -1,14 +1,17 @@
 //! What a memif port is, and how that is written.
 
 use std::fmt;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 
 use super::message::SECRET;
 use super::ring::LARGEST;
+use crate::shared::{BadName, Place, pairs};
 
 /// What the names of these ports begin with.
 pub const PREFIX: &str = "memif:";
+/// What a name looks like.
+const EXAMPLE: &str = "memif:/path/of.sock, memif:@name or memif:name, then perhaps ?role=master&id=1";
 
 /// The side of the connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -18,18 +21,6 @@ pub enum Role {
     /// Connects to the socket, and makes the memory: nothing that the other side does to it can harm.
     #[default]
     Slave,
-}
-
-/// Where the control socket is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// A path of the file system.
-    Path(PathBuf),
-    /// An abstract name (unix(7)).
-    Abstract(String),
-    /// A path in the folder that the process has for ports. As master, whoever sees the socket may connect: who may is a matter of
-    /// who sees the folder.
-    InFolder(PathBuf),
 }
 
 /// Options of a port.
@@ -53,16 +44,6 @@ pub struct Options {
     pub unsealed: bool,
 }
 
-/// What a name of a port cannot be.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{name}`: {what}; write memif:/path/of.sock, memif:@name or memif:name, then perhaps ?role=master&id=1"
-)]
-pub struct BadName {
-    name: String,
-    what: String,
-}
-
 impl Options {
     /// A slave with rings of 1,024 packets, in buffers of 2,048 bytes.
     pub fn new(place: Place) -> Options {
@@ -73,12 +54,10 @@ impl Options {
     /// With a path in place of one in a folder.
     #[must_use]
     pub fn in_folder(&self, folder: &Path) -> Options {
-        let mut options = self.clone();
-        if let Place::InFolder(path) = &self.place {
-            options.place = Place::Path(folder.join(path));
-            options.is_open = true;
+        match self.place.below(folder) {
+            Some(place) => Options { place, is_open: true, ..self.clone() },
+            None => self.clone(),
         }
-        options
     }
 
     pub(crate) fn log2_ring(&self) -> u8 {
@@ -126,46 +105,14 @@ impl FromStr for Options {
     /// `?` and pairs `key=value` with `&` between them. Keys are `role` (`slave`, `master`), `id`, `ring` (slots), `buffer`
     /// (bytes), `secret` and `unsealed`.
     fn from_str(name: &str) -> Result<Options, BadName> {
-        let bad = |what: String| BadName { name: name.to_owned(), what };
-        let rest = name.strip_prefix(PREFIX).ok_or_else(|| bad(format!("it begins with {PREFIX}")))?;
-        let (place, more) = rest.split_once('?').map_or((rest, None), |(place, more)| (place, Some(more)));
-        let place = match place.strip_prefix('@') {
-            Some(name) => Place::Abstract(name.to_owned()),
-            None if place.starts_with('/') => Place::Path(PathBuf::from(place)),
-            None => Place::InFolder(PathBuf::from(place)),
-        };
-        // sockaddr_un has 108 bytes, with a zero in front or behind.
-        match &place {
-            Place::Abstract(name) if (1..=107).contains(&name.len()) && !name.contains('\0') => {}
-            Place::Path(path) if path.as_os_str().len() <= 107 => {}
-            Place::InFolder(path) if stays_below(path) => {}
-            _ => {
-                return Err(bad("a socket has a path of at most 107 bytes (without .., if it does not begin with /), or @ and a name".to_owned()));
-            }
-        }
-        let mut options = Options::new(place);
-        for pair in more.into_iter().flat_map(|more| more.split('&')) {
-            let (key, value) =
-                pair.split_once('=').ok_or_else(|| bad(format!("`{pair}` is not key=value")))?;
-            options.set(key, value).map_err(bad)?;
-        }
-        Ok(options)
+        pairs(name, (PREFIX, EXAMPLE), Options::new, Options::set)
     }
-}
-
-/// Whether a path that is meant to begin in a folder leads to something in it.
-fn stays_below(path: &Path) -> bool {
-    let length = path.as_os_str().len();
-    (1..=107).contains(&length) && path.components().all(|c| matches!(c, Component::Normal(_)))
 }
 
 impl fmt::Display for Options {
     /// The name. It says what differs from a slave of the usual size, but not the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::Path(path) | Place::InFolder(path) => write!(f, "{PREFIX}{}", path.display())?,
-            Place::Abstract(name) => write!(f, "{PREFIX}@{name}")?,
-        }
+        write!(f, "{PREFIX}{}", self.place)?;
         let usual = Options::new(self.place.clone());
         let role = match self.role {
             Role::Master => "master".to_owned(),

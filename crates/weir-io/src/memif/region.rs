@@ -1,15 +1,14 @@
 //! Memory that both sides have mapped.
 //!
-//! The slave makes it. Where that is the other side, its file could shrink, and whoever then reads what was cut off is
-//! ended by the kernel (`SIGBUS`): so a region is taken only if its file is memory that is sealed against that
-//! (`F_SEAL_SHRINK`, fcntl(2)), as those of DPDK and VPP are. Pages that the other side takes out of such a file
-//! (`fallocate(2)`) come back as zeros.
+//! The slave makes it. Where that is the other side, a region is taken only if its file is memory that is sealed against
+//! shrinking, as those of DPDK and VPP are.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
 use crate::af_packet::sys::check;
+use crate::shared::sealed::{file_size, is_sealed_memory};
 
 /// Most regions of a connection.
 pub const MOST: usize = 16;
@@ -159,27 +158,4 @@ impl Memory {
         // SAFETY: the offset is inside of the mapping, or behind its last byte.
         (end <= region.len).then(|| unsafe { region.start.add(offset as usize) })
     }
-}
-
-/// Whether a file is memory (of ordinary pages: the kernel may have no huge page left where one was taken out) that
-/// cannot shrink.
-fn is_sealed_memory(fd: BorrowedFd<'_>) -> bool {
-    // SAFETY: no memory is passed.
-    let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
-    if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
-        return false;
-    }
-    // SAFETY: all fields are integers.
-    let mut system: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes into `system`, which is a whole one.
-    let done = unsafe { libc::fstatfs(fd.as_raw_fd(), &raw mut system) };
-    done == 0 && system.f_type == libc::TMPFS_MAGIC
-}
-
-fn file_size(fd: BorrowedFd<'_>) -> io::Result<u64> {
-    // SAFETY: all fields are integers.
-    let mut status: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes into `status`, which is a whole one.
-    check(unsafe { libc::fstat(fd.as_raw_fd(), &raw mut status) } as isize)?;
-    Ok(u64::try_from(status.st_size).unwrap_or(0))
 }

@@ -1,19 +1,16 @@
 //! The control socket: a connection of whole messages (`SOCK_SEQPACKET`), each perhaps with one descriptor. Nothing here
 //! waits.
 
-use std::ffi::OsString;
-use std::fs::Permissions;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::Path;
 
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Socket, Type};
 
 use super::message::LEN;
-use super::options::Place;
 use crate::af_packet::sys::check;
+
+/// Of whole messages.
+pub const KIND: Type = Type::SEQPACKET;
 
 /// Room for one descriptor beside a message.
 const CONTROL: usize = {
@@ -33,60 +30,6 @@ pub enum Received {
     Surplus,
     /// The other side has closed the connection.
     End,
-}
-
-fn address(place: &Place) -> io::Result<SockAddr> {
-    match place {
-        Place::Path(path) => SockAddr::unix(path),
-        Place::InFolder(_) => Err(io::Error::other("no folder of ports is known")),
-        Place::Abstract(name) => SockAddr::unix(OsString::from_vec([b"\0", name.as_bytes()].concat())),
-    }
-}
-
-fn socket() -> io::Result<Socket> {
-    let socket = Socket::new(Domain::UNIX, Type::from(libc::SOCK_SEQPACKET), None)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket)
-}
-
-/// Listens; `is_open`: everybody who sees the path may connect. A path that is left from a process that is gone is taken over.
-pub fn listen(place: &Place, is_open: bool) -> io::Result<Socket> {
-    let (address, listener) = (address(place)?, socket()?);
-    if let Place::Path(path) = place
-        && is_left_over(path)
-    {
-        std::fs::remove_file(path)?;
-    }
-    listener.bind(&address)?;
-    if is_open && let Place::Path(path) = place {
-        std::fs::set_permissions(path, Permissions::from_mode(0o666))?;
-    }
-    listener.listen(4)?;
-    Ok(listener)
-}
-
-/// Whether a path is that of a socket on which nobody listens.
-fn is_left_over(path: &Path) -> bool {
-    // Connecting to any other file is refused, too.
-    if !std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket()) {
-        return false;
-    }
-    let Ok(address) = SockAddr::unix(path) else { return false };
-    socket().is_ok_and(|s| s.connect(&address).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused))
-}
-
-/// Connects to who listens there.
-pub fn connect(place: &Place) -> io::Result<Socket> {
-    let socket = socket()?;
-    socket.connect(&address(place)?)?;
-    Ok(socket)
-}
-
-/// A connection of somebody who has connected.
-pub fn accept(listener: &Socket) -> io::Result<Socket> {
-    let (socket, _) = listener.accept()?;
-    socket.set_nonblocking(true)?;
-    Ok(socket)
 }
 
 /// Sends a message, perhaps with a descriptor.

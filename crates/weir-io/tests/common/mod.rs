@@ -1,6 +1,8 @@
 //! Network namespaces and processes for tests. Needs root: a test fails where it is missing.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod driver;
+
 use std::io::Read;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use std::time::Duration;
 use weir_io::af_packet::{AfPacketPort, Options};
 use weir_io::af_xdp::{self, AfXdpPort};
 use weir_io::memif::MemifPort;
+use weir_io::vhost::VhostPort;
 use weir_io::{Netns, Poller, Port, PortError};
 use weir_packet::Packet;
 
@@ -137,8 +140,21 @@ pub fn memif_pair(path: &std::path::Path, more: &str) -> (MemifPort, MemifPort) 
     (master, slave)
 }
 
+/// A vhost-user port of that name.
+pub fn vhost(name: &str) -> VhostPort {
+    VhostPort::open(&name.parse().unwrap()).unwrap()
+}
+
+/// A port, and a driver of this kind.
+pub fn vhost_pair(path: &std::path::Path, more: &str, setup: driver::Setup) -> (VhostPort, driver::Driver) {
+    let mut port = vhost(&format!("vhost-user:{}{more}", path.display()));
+    let driver = driver::Driver::connect(path, setup);
+    until(|| is_up(&mut port));
+    (port, driver)
+}
+
 /// Whether a port without packets has a peer.
-pub fn is_up(port: &mut MemifPort) -> bool {
+pub fn is_up(port: &mut dyn Port) -> bool {
     let mut none = Vec::new();
     let _ = port.receive(&mut none, 1);
     assert!(none.is_empty());

@@ -188,6 +188,27 @@ impl Reader {
         }
     }
 
+    /// One scalar in the text form of `T`, or a list of at most `max` different ones.
+    pub fn one_or_many<T: FromStr<Err = ValueError> + PartialEq>(
+        &mut self,
+        at: &At<'_>,
+        what: &str,
+        max: usize,
+    ) -> Vec<T> {
+        if at.node.text().is_some() {
+            return self.parse(at, what).into_iter().collect();
+        }
+        let mut found: Vec<T> = Vec::new();
+        for (i, node) in self.items(at, what, max).unwrap_or_default().iter().enumerate() {
+            let at = at.index(i, node);
+            match self.parse(&at, what) {
+                Some(value) if found.contains(&value) => self.error(&at, "it is there twice", "keep one"),
+                value => found.extend(value),
+            }
+        }
+        found
+    }
+
     /// `true` or `false`.
     pub fn bool(&mut self, at: &At<'_>) -> Option<bool> {
         let value = at.node.bool();

@@ -21,6 +21,7 @@
 //! function or port by its name where that is unique; numbers as text and text as numbers; `actions` as a list; `handlers` as a
 //! map; a port as just its identifier. `Serialize` writes the bare graph; [`ServiceGraph::to_json`] adds the outer `sffg`.
 
+mod capability;
 mod place;
 mod read;
 mod rule;
@@ -33,6 +34,7 @@ use std::ops::Deref;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use capability::Constraints;
 pub use place::GraphPlace;
 pub(crate) use read::param_value;
 pub use rule::{Actions, Match, PortRef, Rule, VlanMatch};
@@ -94,11 +96,13 @@ pub struct GraphParts {
 
 /// A service function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[schemars(deny_unknown_fields, transform = schema::named_or_asked_for)]
 pub struct Function {
     /// The function's identifier, unique among the graph's functions.
     pub id: Id,
-    /// What the function is, such as `firewall`; without a `template` an image of this name is looked for.
+    /// What the function is, such as `firewall`; without a `template` or `capability` it is made from the image of this name. A function
+    /// with a `capability` need not have one.
+    #[schemars(with = "Option<Name>")]
     pub name: Name,
     /// The function's ports, in the order of the image's.
     #[serde(default)]
@@ -111,6 +115,13 @@ pub struct Function {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(default)]
     pub kind: Option<RunAs>,
+    /// What the function has to be able to do, such as `firewall`, in place of an image: the node chooses the best of its images
+    /// with this capability.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capability: Option<Id>,
+    /// What an image must have to be chosen for the `capability`.
+    #[serde(default, skip_serializing_if = "Constraints::is_empty")]
+    pub constraints: Constraints,
     /// Arguments for the image's parameters.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, ParamValue>,

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use weir_filter::{AddressOf, Cmp, Dir, Expr, Field, Layer, Ports, Prim, Tags};
 
 use super::schema;
-use crate::value::{EtherType, Id, IpPrefix, MacAddr, PortRange, TcpFlags, VlanId};
+use crate::value::{EtherType, Id, IpPrefix, MacAddr, PortRange, TcpFlags, VlanId, is_false, one_or_list};
 use schemars::JsonSchema;
 
 /// A flow rule. Of the rules that match a packet, one with the highest priority applies.
@@ -247,16 +247,4 @@ pub struct Actions {
     /// Drop the packet; stands alone.
     #[serde(default, skip_serializing_if = "is_false")]
     pub drop: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_false(b: &bool) -> bool {
-    !b
-}
-
-fn one_or_list<S: Serializer>(ports: &[PortRef], s: S) -> Result<S::Ok, S::Error> {
-    match ports {
-        [one] => one.serialize(s),
-        many => many.serialize(s),
-    }
 }

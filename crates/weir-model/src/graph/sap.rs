@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::schema;
-use crate::value::{HostAddress, Id, InterfaceName, Name, VlanId};
+use crate::value::{HostAddress, Id, InterfaceName, Name, VlanId, one_or_list};
 
 /// A service access point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -152,13 +152,6 @@ fn vxlan_port() -> u16 {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_vxlan_port(port: &u16) -> bool {
     *port == VXLAN_PORT
-}
-
-fn one_or_list<S: Serializer>(addresses: &[HostAddress], s: S) -> Result<S::Ok, S::Error> {
-    match addresses {
-        [one] => one.serialize(s),
-        many => many.serialize(s),
-    }
 }
 
 fn as_text<S: Serializer>(vlan: &VlanId, s: S) -> Result<S::Ok, S::Error> {

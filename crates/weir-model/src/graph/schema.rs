@@ -32,6 +32,20 @@ pub(crate) fn json_schema() -> serde_json::Value {
     })
 }
 
+/// A function has a name, or a capability; constraints go with a capability, and a template does not.
+pub(super) fn named_or_asked_for(function: &mut Schema) {
+    let there = serde_json::json!({ "not": { "type": "null" } });
+    let nothing = serde_json::json!({ "type": "null" });
+    function.insert(
+        "if".into(),
+        serde_json::json!({ "required": ["capability"], "properties": { "capability": there } }),
+    );
+    function.insert("then".into(), serde_json::json!({ "properties": { "template": nothing } }));
+    let name =
+        serde_json::json!({ "required": ["name"], "properties": { "name": there, "constraints": nothing } });
+    function.insert("else".into(), name);
+}
+
 pub(super) fn ports(g: &mut SchemaGenerator) -> Schema {
     let port = g.subschema_for::<Port>();
     json_schema!({

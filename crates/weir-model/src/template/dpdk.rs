@@ -132,7 +132,7 @@ mod tests {
             ("dpdk: {program: bin/x}", "whole path"),
             ("dpdk: {program: x, memory: 64 MB}", "at least 128 MB"),
             ("dpdk: {program: x, threads: 0}", "1 to 64"),
-            ("dpdk: {program: x}\nhandlers: {a: b.c}", "no handlers"),
+            ("dpdk: {program: x}\nhandlers: {a: b.c}", "has no handlers"),
             ("dpdk: {program: x}\nclick: y", "click"),
         ] {
             let e = parse(text).unwrap_err();

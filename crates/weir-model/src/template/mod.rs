@@ -28,6 +28,7 @@ mod native;
 mod process;
 mod read;
 mod schema;
+mod vm;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -41,10 +42,14 @@ pub use dpdk::Dpdk;
 pub use load::{MANIFEST_FILE, MAX_FILE, SCRIPT_FILE, TemplateError};
 pub use native::{Native, SCRIPTS};
 pub use process::Process;
+pub use read::KINDS;
+pub(crate) use read::MAX_WORDS;
+pub(crate) use schema::words;
+pub use vm::{Accelerator, Vm};
 
 use crate::error::{DocErrors, ValueError};
 use crate::graph::{ParamValue, RunAs};
-use crate::value::{Id, IpPrefix, MacAddr, Name};
+use crate::value::{Id, IpPrefix, MacAddr, Name, one_or_list};
 
 /// A function template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -52,9 +57,18 @@ use crate::value::{Id, IpPrefix, MacAddr, Name};
 pub struct Template {
     /// The name that graphs ask for.
     pub name: Id,
-    /// The version, in any scheme.
+    /// The version, in any scheme; graphs can ask for ranges of versions that are numbers with dots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<Name>,
+    /// What the function can be used as, such as `firewall`: one word, or several in a list. A graph may ask for it in place of the
+    /// image's name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", serialize_with = "one_or_list")]
+    #[schemars(schema_with = "schema::words")]
+    pub capability: Vec<Id>,
+    /// What it has beside the usual, such as `ipv6`, for graphs that ask for it: one word, or several in a list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", serialize_with = "one_or_list")]
+    #[schemars(schema_with = "schema::words")]
+    pub features: Vec<Id>,
     /// What the function does, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
@@ -117,6 +131,11 @@ pub enum Implementation {
         /// Which, and how it runs.
         dpdk: Dpdk,
     },
+    /// A virtual machine.
+    Vm {
+        /// What runs in it, and how.
+        vm: Vm,
+    },
     /// A container.
     Container {
         /// Which, and how.
@@ -132,6 +151,7 @@ impl Implementation {
             Implementation::Process { .. } => "process",
             Implementation::Native { .. } => "native",
             Implementation::Dpdk { .. } => "dpdk",
+            Implementation::Vm { .. } => "vm",
             Implementation::Container { .. } => "container",
         }
     }
@@ -340,6 +360,7 @@ impl Template {
             Implementation::Click(click) | Implementation::Process { click, .. } => Some(click),
             Implementation::Native { .. }
             | Implementation::Dpdk { .. }
+            | Implementation::Vm { .. }
             | Implementation::Container { .. } => None,
         }
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::doc::{At, Fields, Reader};
 use crate::error::quote;
+use crate::value::Size;
 
 /// The scripts that an image may have, as executable files in its folder `scripts`, in the order of a life.
 pub const SCRIPTS: [&str; 8] = ["create", "start", "run", "update", "pause", "resume", "stop", "destroy"];
@@ -92,16 +93,10 @@ pub(super) fn is_program(text: &str) -> bool {
 
 /// The fields `memory` and `processes`, where they are given.
 pub(super) fn limits(r: &mut Reader, f: &Fields<'_>, memory: &mut u64, processes: &mut u32) -> Option<()> {
-    if let Some(at) = f.get("memory") {
-        let text = r.text(&at, "a number with kB, MB or GB")?;
-        match bytes(text) {
-            Some(n) => *memory = n,
-            None => r.error(
-                &at,
-                format!("{} is no amount of memory", quote(text)),
-                "write a number with kB, MB or GB, such as 64 MB",
-            ),
-        }
+    if let Some(at) = f.get("memory")
+        && let Some(size) = r.parse::<Size>(&at, "a number with kB, MB or GB")
+    {
+        *memory = size.bytes();
     }
     if let Some(at) = f.get("processes") {
         let text = r.text(&at, "a whole number")?;
@@ -135,19 +130,6 @@ pub(super) fn directories(r: &mut Reader, at: &At<'_>) -> Option<Vec<String>> {
 pub(super) fn is_full_path(path: &str) -> bool {
     let plain = path.split('/').skip(1).all(|part| !part.is_empty() && part != "." && part != "..");
     path.starts_with('/') && plain
-}
-
-/// An amount of memory: a number with kB, MB or GB.
-fn bytes(text: &str) -> Option<u64> {
-    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
-    let shift = match unit.trim_start() {
-        "kB" => 10,
-        "MB" => 20,
-        "GB" => 30,
-        _ => return None,
-    };
-    let number: u64 = number.parse().ok().filter(|n| *n > 0 && *n < 1 << 30)?;
-    number.checked_mul(1 << shift)
 }
 
 /// What is wrong with the name of a port that is to be one of an interface.

@@ -7,6 +7,7 @@ use super::container::{container, program};
 use super::dpdk::dpdk;
 use super::native::{interface_name, native};
 use super::process::process;
+use super::vm::vm;
 use super::{
     Access, Click, Handler, Implementation, Native, Origin, Param, ParamType, Process, Script, Template,
     TemplatePort,
@@ -17,7 +18,10 @@ use crate::graph::MAX_PORTS;
 
 /// Most parameters, and most handlers, of a template.
 const MAX_ITEMS: usize = 1_000;
-const KINDS: [&str; 5] = ["click", "process", "native", "dpdk", "container"];
+/// Most capabilities, and most features.
+pub(crate) const MAX_WORDS: usize = 100;
+/// The kinds of function, as manifests have them.
+pub const KINDS: [&str; 6] = ["click", "process", "native", "dpdk", "vm", "container"];
 const TYPES: [(&str, ParamType); 7] = [
     ("text", ParamType::Text),
     ("int", ParamType::Int),
@@ -68,6 +72,8 @@ fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Templat
     let known = [
         "name",
         "version",
+        "capability",
+        "features",
         "description",
         "kind",
         "ports",
@@ -77,6 +83,7 @@ fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Templat
         "process",
         "native",
         "dpdk",
+        "vm",
         "container",
     ];
     let f = r.fields(at, &known)?;
@@ -86,6 +93,8 @@ fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Templat
         None => Some(None),
     };
     let description = doc(r, f.get("description"));
+    let mut words = |field| f.get(field).map(|at| r.one_or_many(&at, field, MAX_WORDS)).unwrap_or_default();
+    let (capability, features) = (words("capability"), words("features"));
     let kind = match f.get("kind") {
         Some(at) => {
             let word = r.text(&at, "a kind of function")?;
@@ -128,6 +137,10 @@ fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Templat
             let at = f.need(r, "dpdk", "which program, and how it runs");
             at.and_then(|at| dpdk(r, &at)).map(|dpdk| Implementation::Dpdk { dpdk })
         }
+        "vm" => {
+            let at = f.need(r, "vm", "what runs in the machine, and how");
+            at.and_then(|at| vm(r, &at)).map(|vm| Implementation::Vm { vm })
+        }
         "container" => {
             let at = f.need(r, "container", "which container image, and how it runs");
             let container = at.and_then(|at| container(r, &at, &ports, &params));
@@ -138,6 +151,8 @@ fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Templat
     Some(Template {
         name: name?,
         version: version?,
+        capability,
+        features,
         description,
         ports,
         params,
@@ -304,8 +319,8 @@ fn handler(r: &mut Reader, at: &At<'_>, kind: &str) -> Option<Handler> {
     let inner = |r: &mut Reader, at: &At<'_>| match kind {
         "click" | "process" => inner_name(r, at),
         "container" => program(r, at),
-        "dpdk" => {
-            r.error(at, "a DPDK program has no handlers", "leave them out");
+        "dpdk" | "vm" => {
+            r.error(at, format!("a function of kind {kind} has no handlers"), "leave them out");
             None
         }
         _ => {
@@ -322,7 +337,7 @@ fn handler(r: &mut Reader, at: &At<'_>, kind: &str) -> Option<Handler> {
     let handler = match f.get("handler") {
         Some(at) => inner(r, &at),
         None if kind == "native" => Some(String::new()),
-        None if kind == "dpdk" => inner(r, at),
+        None if matches!(kind, "dpdk" | "vm") => inner(r, at),
         None => f
             .need(
                 r,

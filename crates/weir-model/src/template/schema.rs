@@ -2,12 +2,18 @@
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{Container, Dpdk, Handler, Native, Process, TemplatePort};
+use super::{Container, Dpdk, Handler, MAX_WORDS, Native, Process, TemplatePort, Vm};
 use crate::value::Id;
 
 pub(super) fn ports(g: &mut SchemaGenerator) -> Schema {
     let port = g.subschema_for::<TemplatePort>();
     json_schema!({ "type": "array", "items": { "anyOf": [port, g.subschema_for::<Id>()] } })
+}
+
+/// One word, or several in a list.
+pub(crate) fn words(g: &mut SchemaGenerator) -> Schema {
+    let word = g.subschema_for::<Id>();
+    json_schema!({ "anyOf": [word, { "type": "array", "items": word, "maxItems": MAX_WORDS, "uniqueItems": true }] })
 }
 
 pub(super) fn handlers(g: &mut SchemaGenerator) -> Schema {
@@ -20,8 +26,8 @@ pub(super) fn handlers(g: &mut SchemaGenerator) -> Schema {
 #[expect(dead_code, reason = "only its schema is asked for")]
 pub(super) struct Fields {
     /// What runs the function: `click` (the data plane, inline), `process` (a data plane of its own, in a process
-    /// without privileges), `native` (programs of the node), `dpdk` (a DPDK program) or
-    /// `container`.
+    /// without privileges), `native` (programs of the node), `dpdk` (a DPDK program), `vm`
+    /// (a virtual machine) or `container`.
     #[schemars(default = "click")]
     kind: Kind,
     /// Of kinds `click` and `process`: the script; it may stand beside the document instead, in `function.click`.
@@ -36,6 +42,9 @@ pub(super) struct Fields {
     /// Of kind `dpdk`, and needed there: which program, and how it runs.
     #[schemars(default)]
     dpdk: Option<Dpdk>,
+    /// Of kind `vm`, and needed there: what runs in it, and how.
+    #[schemars(default)]
+    vm: Option<Vm>,
     /// Of kind `container`, and needed there: which container image, and how it runs.
     #[schemars(default)]
     container: Option<Container>,
@@ -50,6 +59,7 @@ enum Kind {
     Process,
     Native,
     Dpdk,
+    Vm,
     Container,
 }
 

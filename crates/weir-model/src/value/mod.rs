@@ -28,7 +28,9 @@ macro_rules! schema_form {
 }
 
 mod address;
+mod size;
 mod transport;
+mod version;
 
 use std::fmt;
 use std::str::FromStr;
@@ -38,10 +40,25 @@ use serde::{Serialize, Serializer};
 
 pub(crate) use address::ADDRESS;
 pub use address::{EtherType, HostAddress, IpPrefix, VlanId};
+pub use size::Size;
 pub use transport::{PortRange, TcpFlags};
+pub use version::{Version, VersionRange};
 pub use weir_filter::MacAddr;
 
 use crate::error::{ValueError, quote};
+
+/// Serialises a list, one item without the list.
+pub(crate) fn one_or_list<T: Serialize, S: Serializer>(items: &[T], s: S) -> Result<S::Ok, S::Error> {
+    match items {
+        [one] => one.serialize(s),
+        many => many.serialize(s),
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+pub(crate) fn is_false(b: &bool) -> bool {
+    !b
+}
 
 /// An identifier in a document, such as `0x1`: 1 to 64 characters, without spaces, control characters, `:` and `/`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -117,6 +134,13 @@ impl FromStr for Name {
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl From<&Id> for Name {
+    fn from(id: &Id) -> Name {
+        // Whatever is an identifier is a name.
+        Name(id.0.clone())
     }
 }
 

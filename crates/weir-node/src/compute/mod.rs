@@ -14,6 +14,7 @@ pub mod native;
 pub mod netns;
 pub mod process;
 pub mod sockets;
+pub mod vm;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -22,6 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use weir_model::template::{Implementation, Template};
 
 use crate::instance::{Instance, InstanceId, Kind};
 use launch::Launch;
@@ -31,6 +33,11 @@ use launch::Launch;
 pub trait Compute: Debug + Send + Sync {
     /// The kind.
     fn kind(&self) -> Kind;
+
+    /// The programs that the node needs to run any function of the kind, each with the Debian package that has it.
+    fn needs(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
 
     /// What is there, and takes up its supervision. Called first, and whenever something may have been changed from elsewhere.
     async fn observe(&self) -> Result<Vec<Observed>, ComputeError>;
@@ -178,6 +185,17 @@ fn shown(output: &str) -> String {
     if output.is_empty() { String::new() } else { format!("; it says: {output}") }
 }
 
+/// Which of these programs are not there, each with its Debian package; nothing if all are.
+pub fn missing<'a>(programs: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
+    let missing = programs.filter(|(program, _)| !launch::is_installed(program));
+    let missing: Vec<String> = missing
+        .map(|(program, package)| {
+            format!("it needs the program {program}, which this node does not have: install the Debian package {package}")
+        })
+        .collect();
+    (!missing.is_empty()).then(|| missing.join("; "))
+}
+
 impl ComputeError {
     /// What a failed system call means.
     pub(crate) fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> ComputeError {
@@ -204,6 +222,30 @@ impl Drivers {
     /// There is none.
     pub fn get(&self, kind: Kind) -> Result<Arc<dyn Compute>, ComputeError> {
         self.0.get(&kind).cloned().ok_or(ComputeError::NoDriver(kind))
+    }
+
+    /// What this node lacks to run functions of an image, if it lacks anything.
+    pub fn lack(&self, template: &Template) -> Option<String> {
+        let kind = Kind::of(template);
+        if kind == Kind::Inline {
+            return None;
+        }
+        let driver = match self.get(kind) {
+            Ok(driver) => driver,
+            Err(e) => return Some(e.to_string()),
+        };
+        let of_kind = driver.needs().iter().copied();
+        let of_image = match &template.implementation {
+            Implementation::Native { native } => Some(&native.dependencies),
+            Implementation::Dpdk { dpdk } => Some(&dpdk.dependencies),
+            Implementation::Click(_)
+            | Implementation::Process { .. }
+            | Implementation::Vm { .. }
+            | Implementation::Container { .. } => None,
+        };
+        let of_image =
+            of_image.into_iter().flatten().map(|(program, package)| (program.as_str(), package.as_str()));
+        missing(of_kind.chain(of_image))
     }
 
     /// All of them.

@@ -112,7 +112,7 @@ pub async fn add_port(name: &str, inside_name: &str, outside: &str) -> io::Resul
 }
 
 /// A local Ethernet address made of a name.
-fn address(name: &str) -> Vec<u8> {
+pub fn address(name: &str) -> Vec<u8> {
     let hash = Sha256::digest(name);
     std::iter::once(2).chain(hash.iter().copied().take(5)).collect()
 }

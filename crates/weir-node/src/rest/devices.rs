@@ -1,9 +1,10 @@
-//! The interfaces of the node.
+//! The interfaces of the node, and its description.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::State;
+use weir_api::domain::Domain;
 use weir_api::node::{DeviceList, DeviceStatus};
 use weir_api::problem::Problem;
 use weir_api::status::DropCount;
@@ -12,6 +13,14 @@ use weir_protocol::{Answer, Command};
 use super::App;
 use crate::connection::{CallError, DataPlane};
 use crate::reconcile::lsi0_of;
+
+/// What the node is to others: a switch with end points, what functions it can run, and what of its resources is left.
+#[utoipa::path(get, path = "/domain", tag = "node", operation_id = "domain", responses(
+    (status = 200, body = Domain, description = "The description. An event `domain` tells when it changes."),
+))]
+pub(super) async fn domain(State(app): State<App>) -> Json<Domain> {
+    Json(app.domain().await)
+}
 
 /// The interfaces that the data plane uses, with their counts.
 #[utoipa::path(get, path = "/devices", tag = "node", operation_id = "devices", responses(

@@ -52,6 +52,7 @@ fn routes() -> (Router<App>, serde_json::Value) {
         .routes(routes!(functions::images))
         .routes(routes!(functions::image))
         .routes(routes!(devices::list))
+        .routes(routes!(devices::domain))
         .routes(routes!(functions::health))
         .routes(routes!(streams::events))
         .routes(routes!(streams::kept))

@@ -103,6 +103,7 @@ mod tests {
         let expected = [
             "delete /graphs/{id}",
             "get /devices",
+            "get /domain",
             "get /events",
             "get /events/kept",
             "get /graphs",

@@ -37,11 +37,21 @@ engine_node! {
     /// which only one that is trusted may). Packets come without system calls while both sides are busy. The device waits for its
     /// peer, and for its next one when it goes away; packets for it end meanwhile (`DeviceDown`). Of several workers, the
     /// first has it.
+    ///
+    /// Or it is the network card of a virtual machine, or of a program with a network driver of its own (vhost-user, as QEMU and
+    /// DPDK's `net_virtio_user` speak it): `vhost-user:/path/of.sock`, or another name of a socket as above, where the device listens
+    /// and the machine connects. What is to be otherwise follows after `?`: `role=client` (it connects), `queue=N` (most packets in a
+    /// ring, a power of two, 1024),
+    /// `memory=N` (most megabytes that the machine may share, 1024), and `unsealed=true` (to take memory that its owner can shrink,
+    /// which only one that is trusted may; DPDK needs it). It has one pair of queues. Checksums and segmentation of TCP are left to
+    /// whoever comes later, if the driver knows that. As above, the device waits for its peer and for the next, and the first of
+    /// several workers has it.
     FromDevice: "0/1", "h/h", Source, Devices;
     example "FromDevice(eth0) -> Discard;";
     example "FromDevice(memif:/run/function.sock) -> Discard;";
+    example "FromDevice(vhost-user:/run/machine.sock) -> Discard;";
     params {
-        /// Interface, or `memif:` and what follows it.
+        /// Interface, or `memif:` or `vhost-user:` and what follows it.
         pos devname: String,
         /// Whether to receive packets for other hosts.
         pos promisc: bool = true,

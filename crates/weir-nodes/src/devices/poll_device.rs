@@ -11,7 +11,7 @@ engine_node! {
     PollDevice: "0/1", "h/h", Source, Devices;
     example "PollDevice(eth0) -> Discard;";
     params {
-        /// Interface, or `memif:` and what follows it, as with `FromDevice`.
+        /// Interface, or `memif:` or `vhost-user:` and what follows it, as with `FromDevice`.
         pos devname: String,
         /// Accepted for Click's sake: at most 32 packets are taken at a time.
         pos burst: u32 = 8,

@@ -17,7 +17,7 @@ engine_node! {
     ToDevice: "1/0", "a/h", Sink, Devices;
     example "FromDevice(eth0) -> Queue -> ToDevice(eth1);";
     params {
-        /// Interface, or `memif:` and what follows it, as with `FromDevice`.
+        /// Interface, or `memif:` or `vhost-user:` and what follows it, as with `FromDevice`.
         pos devname: String,
         /// Most packets that are pulled at a time.
         key burst: u32 = 32,

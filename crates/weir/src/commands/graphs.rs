@@ -18,9 +18,12 @@ use crate::ui::{Failure, Ui, table};
 
 /// Options of `weir plan`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct DocumentArgs {
+pub(crate) struct PlanArgs {
     /// Service graph in YAML or JSON; - is standard input
     file: PathBuf,
+    /// Say of each function that asks for a capability why it has its image, and why not each other
+    #[arg(long)]
+    explain: bool,
     #[command(flatten)]
     node: NodeArgs,
 }
@@ -174,19 +177,20 @@ fn apply_one(text: &str, graph: &ServiceGraph, args: &ApplyArgs, ui: &Ui) -> Res
     Ok(())
 }
 
-pub(crate) fn plan(args: &DocumentArgs, ui: &Ui) -> Result<(), Failure> {
+pub(crate) fn plan(args: &PlanArgs, ui: &Ui) -> Result<(), Failure> {
     let (text, _) = document(&args.file)?;
     let plan = args.node.client().plan(&text)?;
-    ui.print(&plan, || plan_text(&plan, *ui))?;
+    ui.print(&plan, || plan_text(&plan, args.explain, *ui))?;
     Ok(())
 }
 
-fn plan_text(plan: &Plan, ui: Ui) -> String {
+fn plan_text(plan: &Plan, explain: bool, ui: Ui) -> String {
     let action = match plan.action {
         Action::Create => "would be created",
         Action::Change => "would change",
         Action::None => {
             let mut out = format!("graph {}: nothing would change\n", plan.graph);
+            choices_text(plan, explain, ui, &mut out);
             warn(&plan.warnings, ui, &mut out);
             return out;
         }
@@ -208,6 +212,7 @@ fn plan_text(plan: &Plan, ui: Ui) -> String {
     list("function", &plan.functions);
     list("access point", &plan.saps);
     list("rule", &plan.rules);
+    choices_text(plan, explain, ui, &mut out);
     let lost: Vec<_> = plan.tables.iter().filter(|t| !t.kept).collect();
     let kept: u64 = plan.tables.iter().filter(|t| t.kept).map(|t| u64::from(t.entries)).sum();
     if kept > 0 {
@@ -219,6 +224,21 @@ fn plan_text(plan: &Plan, ui: Ui) -> String {
     }
     warn(&plan.warnings, ui, &mut out);
     out
+}
+
+/// The images that were chosen, and with `explain` why, and why not the others.
+fn choices_text(plan: &Plan, explain: bool, ui: Ui, out: &mut String) {
+    for c in &plan.choices {
+        let what = format!("  {} as {}: {} ({})", c.function, c.capability, ui.bold(&c.image), c.kind);
+        if !explain {
+            _ = writeln!(out, "{what}");
+            continue;
+        }
+        _ = writeln!(out, "{what}: {}", c.why);
+        for other in &c.others {
+            _ = writeln!(out, "      not {} ({}): {}", other.image, other.kind, other.why);
+        }
+    }
 }
 
 fn warn(warnings: &[String], ui: Ui, out: &mut String) {
@@ -318,7 +338,7 @@ fn status_text(s: &GraphStatus, ui: Ui) -> String {
         let drops: Vec<String> = f.drops.iter().map(|d| format!("{} {}", d.count, d.reason)).collect();
         rows.push(vec![
             f.id.clone(),
-            f.name.clone(),
+            f.image.clone(),
             state(&f.state),
             f.packets_in.to_string(),
             f.packets_out.to_string(),

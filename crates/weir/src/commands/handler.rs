@@ -76,16 +76,24 @@ pub(crate) struct Public {
 pub(crate) fn list(client: &NodeClient, graph: &str) -> Result<Vec<Public>, ClientError> {
     let document = client.graph(graph)?;
     // The node took it, and gives it back in the form that it has.
-    let Ok(graph) = ServiceGraph::from_json(&document.to_string()) else { return Ok(Vec::new()) };
-    let images = client.images()?.images;
+    let Ok(document) = ServiceGraph::from_json(&document.to_string()) else { return Ok(Vec::new()) };
+    // What was chosen stands in the status, which takes longer.
+    let asked = document.functions.iter().any(|f| f.capability.is_some());
+    let chosen = if asked { client.status(graph)?.functions } else { Vec::new() };
     let mut found = Vec::new();
-    for f in &graph.functions {
-        let image = f.template.as_ref().unwrap_or(&f.name);
-        let handlers = images.iter().filter(|i| i.name == image.as_str()).flat_map(|i| &i.handlers);
-        found.extend(handlers.map(|(handler, access)| Public {
+    for f in &document.functions {
+        let chosen = chosen.iter().find(|c| c.id == f.id.as_str()).map(|c| c.image.as_str());
+        let image = chosen.unwrap_or(f.template.as_ref().unwrap_or(&f.name).as_str());
+        let image = match client.image(image) {
+            Ok(image) => image,
+            // It is gone since the graph was applied.
+            Err(ClientError::Problem(_)) => continue,
+            Err(e) => return Err(e),
+        };
+        found.extend(image.handlers.into_iter().map(|h| Public {
             function: f.id.to_string(),
-            handler: handler.clone(),
-            access: access.clone(),
+            handler: h.name,
+            access: h.access,
         }));
     }
     Ok(found)

@@ -7,8 +7,10 @@ use anyhow::Context;
 use clap_complete::engine::ArgValueCandidates;
 use weir_api::images::{ImageDetails, ImageList, Parameter};
 use weir_model::graph::ServiceGraph;
+use weir_node::candidates::Candidates;
 use weir_node::guard;
 use weir_node::images::Images;
+use weir_node::resources::Resources;
 use weir_switch::config::Compiled;
 
 use super::complete;
@@ -52,6 +54,7 @@ fn list(list: &ImageList, ui: Ui) -> String {
             image.description.trim()
         );
         _ = writeln!(out, "  ports: {}", image.ports.join(", "));
+        out.push_str(&abilities(&image.capabilities, &image.features));
         out.push_str(&parameters(&image.params));
         out.push('\n');
     }
@@ -69,6 +72,7 @@ fn details(image: &ImageDetails, ui: Ui) -> String {
     let version = image.version.as_ref().map_or(String::new(), |v| format!(" {v}"));
     let mut out =
         format!("{}{version}{}\n{}\n", ui.bold(&image.name), kind(&image.kind), image.description.trim());
+    out.push_str(&abilities(&image.capabilities, &image.features));
     let mut rows = vec![["PORT", ""].map(str::to_owned).to_vec()];
     rows.extend(image.ports.iter().map(|p| vec![p.name.clone(), p.doc.clone()]));
     _ = write!(out, "\n{}", table(&rows, &[]));
@@ -81,6 +85,15 @@ fn details(image: &ImageDetails, ui: Ui) -> String {
         _ = write!(out, "\n{}", table(&rows, &[]));
     }
     out
+}
+
+/// What graphs can ask for to get an image.
+fn abilities(capabilities: &[String], features: &[String]) -> String {
+    match (capabilities, features) {
+        ([], _) => String::new(),
+        (all, []) => format!("  capability: {}\n", all.join(", ")),
+        (all, features) => format!("  capability: {}, with {}\n", all.join(", "), features.join(", ")),
+    }
 }
 
 /// What runs it, if that is not the data plane.
@@ -116,7 +129,7 @@ pub(crate) struct ImageArgs {
 }
 
 /// Compiles a service graph with the images of these directories, as a node does.
-pub(crate) fn compile(args: &ImageArgs, file: &str, text: &str) -> Result<Compiled, Failure> {
+pub(crate) fn compile(args: &ImageArgs, file: &str, text: &str, ui: &Ui) -> Result<Compiled, Failure> {
     let refuse = |e: &dyn std::fmt::Display| format!("{file}: {e}");
     let graph = ServiceGraph::parse(text)
         .map_err(|e| Failure::Refused(e.to_string().lines().map(|l| refuse(&l)).collect()))?;
@@ -128,6 +141,14 @@ pub(crate) fn compile(args: &ImageArgs, file: &str, text: &str) -> Result<Compil
             .with_context(|| format!("cannot read the images in {}", directory.display()))?;
     }
     let images = Images::read(directories);
-    guard::compile(&graph, |f| images.find(f))
+    // A node that lacks a program, or memory, may choose otherwise.
+    let chosen = Candidates::new(&images, None).choose(&graph, Resources::UNBOUNDED, &|_| None);
+    for c in &chosen.choices {
+        ui.note(&format!(
+            "{file}: function {} is checked as the image '{}'; a node may choose another for '{}'",
+            c.function, c.image, c.capability
+        ));
+    }
+    guard::compile(&graph, |f| chosen.image(f))
         .map_err(|errors| Failure::Refused(errors.iter().map(|e| refuse(e)).collect()))
 }

@@ -4,6 +4,7 @@ mod capture;
 mod check;
 mod complete;
 mod config;
+mod describe;
 mod elements;
 mod events;
 mod fmt;
@@ -76,8 +77,8 @@ pub(crate) enum Command {
     Node(node::Args),
     /// Create a service graph on a node, or change it while it runs
     Apply(graphs::ApplyArgs),
-    /// Show what applying a service graph would change
-    Plan(graphs::DocumentArgs),
+    /// Show what applying a service graph would change, and which images would be chosen
+    Plan(graphs::PlanArgs),
     /// List the graphs of a node
     Ps(graphs::PsArgs),
     /// Watch a node live: rates, drops and their reasons, where the time goes

@@ -8,9 +8,11 @@ use anyhow::Context;
 use weir_engine::{ServeError, WorkerOptions, serve};
 use weir_io::interface::Method;
 use weir_node::Options;
+use weir_node::resources::Resources;
 use weir_protocol::{Client, ClientError, Command};
 
-use super::classes;
+use super::remote::NodeArgs;
+use super::{classes, describe};
 use crate::ui::{Failure, Ui};
 
 /// Options of `weir node`.
@@ -40,6 +42,20 @@ pub(crate) struct Args {
     /// Most memory that tables and waiting packets of one graph may take, in MB
     #[arg(long, value_name = "MB", default_value_t = 1024)]
     graph_memory: u32,
+    /// Memory that all graphs together may come to take, in MB [default: that of the machine]
+    #[arg(long, value_name = "MB")]
+    memory: Option<u32>,
+    /// Processors that all graphs together may come to take, such as 1.5 [default: those of the machine]
+    #[arg(long, value_name = "N", value_parser = processors)]
+    cpus: Option<u64>,
+    /// Take graphs that may come to take more memory or processor time than there is
+    #[arg(long)]
+    overcommit: bool,
+    /// Print what the node that runs is to others: its end points, what functions it can run, and its resources
+    #[arg(long)]
+    describe: bool,
+    #[command(flatten)]
+    node: NodeArgs,
     /// Registry of container images, HOST:PORT, that is spoken to without TLS (may be repeated); those on this machine always are
     #[arg(long, value_name = "HOST:PORT")]
     insecure_registry: Vec<String>,
@@ -73,7 +89,21 @@ pub(super) fn workers(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A number of processors, in thousandths.
+fn processors(text: &str) -> Result<u64, String> {
+    let number = text.parse::<f64>().ok().filter(|n| (0.01..=10_000.0).contains(n));
+    number.map(|n| (n * 1000.0).round() as u64).ok_or_else(|| "give a number from 0.01 to 10000".to_owned())
+}
+
 pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    if args.describe {
+        return describe::run(&args.node.client(), ui);
+    }
+    let machine = Resources::of_machine();
+    let resources = Resources {
+        memory: args.memory.map_or(machine.memory, |mb| u64::from(mb) << 20),
+        cpu: args.cpus.unwrap_or(machine.cpu),
+    };
     for file in [&args.socket, &args.store] {
         if let Some(directory) = file.parent().filter(|d| !d.as_os_str().is_empty()) {
             std::fs::create_dir_all(directory)
@@ -104,6 +134,8 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         images: args.images,
         stop_engine: args.stop_engine,
         insecure_registries: args.insecure_registry,
+        resources,
+        overcommit: args.overcommit,
         graph_memory: u64::from(args.graph_memory) << 20,
     };
     ui.progress(&format!("REST on http://{}; Ctrl-C ends the daemon, not the data plane", options.listen));

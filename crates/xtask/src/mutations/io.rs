@@ -3,6 +3,7 @@
 use super::{Mutation, Test};
 
 const HOSTILE: Test = Test { package: "weir-io", target: Some("memif_hostile"), filter: "" };
+const DRIVER: Test = Test { package: "weir-io", target: Some("vhost_hostile"), filter: "" };
 
 pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
@@ -39,5 +40,40 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         text: "if header.msg_flags & libc::MSG_CTRUNC != 0 || fds.len() > 1 {",
         instead: "if header.msg_flags & libc::MSG_CTRUNC != 0 {",
         test: HOSTILE,
+    },
+    Mutation {
+        name: "vhost: a position of the driver is believed",
+        file: "crates/weir-io/src/vhost/ring.rs",
+        text: "let filled = Some(theirs.wrapping_sub(ours)).filter(|&n| n <= size);",
+        instead: "let filled = Some(theirs.wrapping_sub(ours).min(size));",
+        test: DRIVER,
+    },
+    Mutation {
+        name: "vhost: a descriptor behind the last is read",
+        file: "crates/weir-io/src/vhost/ring.rs",
+        text: "if index >= self.size {",
+        instead: "if index > self.size {",
+        test: DRIVER,
+    },
+    Mutation {
+        name: "vhost: memory that may shrink is taken",
+        file: "crates/weir-io/src/vhost/memory.rs",
+        text: "if !options.unsealed && !is_sealed_memory(file.as_fd()) {",
+        instead: "if !options.unsealed && !is_sealed_memory(file.as_fd()) && index > 0 {",
+        test: DRIVER,
+    },
+    Mutation {
+        name: "vhost: memory may end behind its file",
+        file: "crates/weir-io/src/vhost/memory.rs",
+        text: ".is_none_or(|end| end > has)",
+        instead: ".is_none_or(|end| end > 2 * has)",
+        test: DRIVER,
+    },
+    Mutation {
+        name: "vhost: buffers to receive into may be those to send from",
+        file: "crates/weir-io/src/vhost/net.rs",
+        text: "if len == 0 || chain.iter().any(|s| !s.writable) {",
+        instead: "if len == 0 {",
+        test: DRIVER,
     },
 ];

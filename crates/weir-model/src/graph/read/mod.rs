@@ -14,7 +14,9 @@ use super::{
 };
 use crate::doc::{At, Kind, Node, Reader, optional};
 use crate::error::{DocErrors, quote};
+use crate::graph::capability;
 use crate::requirement::MAX_REQUIREMENTS;
+use crate::value::{Id, Name};
 
 const GRAPH_FIELDS: &[&str] = &["id", "name", "tenant", "SFs", "saps", "flowrules", "requirements"];
 /// Most parameters, and most handler writes, of a function.
@@ -122,9 +124,27 @@ fn unique<'a>(r: &mut Reader, at: &At<'_>, what: &str, ids: impl Iterator<Item =
 }
 
 fn function(r: &mut Reader, at: &At<'_>) -> Option<Function> {
-    let f = r.fields(at, &["id", "name", "ports", "template", "kind", "params", "handlers"])?;
+    let known =
+        ["id", "name", "ports", "template", "kind", "capability", "constraints", "params", "handlers"];
+    let f = r.fields(at, &known)?;
     let id = f.need(r, "id", "the function's identifier").and_then(|at| r.parse(&at, "an identifier"));
-    let name = f.need(r, "name", "the function's name").and_then(|at| r.parse(&at, "a name"));
+    let capability: Option<Option<Id>> =
+        optional(f.get("capability"), |at| r.parse(at, "a capability such as firewall"));
+    let name = match (f.get("name"), f.get("capability"), &capability) {
+        (None, Some(_), capability) => capability.iter().flatten().map(Name::from).next(),
+        _ => f.need(r, "name", "the function's name").and_then(|at| r.parse(&at, "a name")),
+    };
+    let constraints = optional(f.get("constraints"), |at| capability::constraints(r, at));
+    if let (Some(_), Some(at)) = (f.get("capability"), f.get("template")) {
+        r.error(&at, "the function has a \"capability\" and a \"template\"", "leave out one of them");
+    }
+    if let (None, Some(at)) = (f.get("capability"), f.get("constraints")) {
+        r.error(
+            &at,
+            "only a function that is asked for by what it can do has constraints",
+            "add \"capability\"",
+        );
+    }
     let ports = list(r, f.get("ports"), "ports", MAX_PORTS, port);
     if let Some(at) = f.get("ports") {
         unique(r, &at, "port", ports.iter().map(|(i, p)| (*i, p.id.as_str())));
@@ -150,7 +170,17 @@ fn function(r: &mut Reader, at: &At<'_>) -> Option<Function> {
     }
     let handlers = f.get("handlers").map(|at| handlers(r, &at)).unwrap_or_default();
     let ports = ports.into_iter().map(|(_, p)| p).collect();
-    Some(Function { id: id?, name: name?, ports, template: template?, kind: kind?, params, handlers })
+    Some(Function {
+        id: id?,
+        name: name?,
+        ports,
+        template: template?,
+        kind: kind?,
+        capability: capability?,
+        constraints: constraints?.unwrap_or_default(),
+        params,
+        handlers,
+    })
 }
 
 fn run_as(r: &mut Reader, at: &At<'_>) -> Option<RunAs> {

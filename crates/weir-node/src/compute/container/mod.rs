@@ -185,7 +185,7 @@ impl Container {
 fn container(spec: &Spec) -> &template::Container {
     match &spec.work {
         Work::Container { container, .. } => container,
-        Work::Process { .. } | Work::Native { .. } | Work::Dpdk { .. } => {
+        Work::Process { .. } | Work::Native { .. } | Work::Dpdk { .. } | Work::Vm { .. } => {
             unreachable!("a driver gets what is of its kind")
         }
     }
@@ -242,6 +242,7 @@ fn network(spec: &Spec) -> Result<Network, ComputeError> {
 #[async_trait]
 impl Workload for Container {
     const KIND: Kind = Kind::Container;
+    const NEEDS: &'static [(&'static str, &'static str)] = &[(RUNC, RUNC)];
     const MAIN: &str = "the container's program";
     // Programs in images take for granted that nothing is there yet.
     const FRESH: bool = true;

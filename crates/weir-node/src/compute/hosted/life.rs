@@ -281,9 +281,8 @@ impl<W: Workload> Shared<W> {
         for folder in folders {
             // What cannot be read may use any of them.
             let Some(record) = record::read(&folder) else { return };
-            if record.spec().kind() == W::KIND {
-                used.insert(record.spec().digest.clone());
-            }
+            // Of whatever kind: several keep them in one place.
+            used.insert(record.spec().digest.clone());
         }
         self.workload.retain(&used);
     }

@@ -99,6 +99,10 @@ impl<W: Workload> Compute for Hosted<W> {
         W::KIND
     }
 
+    fn needs(&self) -> &'static [(&'static str, &'static str)] {
+        W::NEEDS
+    }
+
     async fn observe(&self) -> Result<Vec<Observed>, ComputeError> {
         let mut observed = Vec::new();
         record::remove_rest(&self.0.functions);

@@ -1,5 +1,6 @@
 //! What is kept on disk of a function, so that a daemon that comes back knows it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -80,6 +81,18 @@ impl Paths {
     /// The node's copy of its image.
     pub fn image(&self, digest: &str) -> PathBuf {
         self.images.join(digest)
+    }
+
+    /// Removes copies of images but those with these digests.
+    pub fn retain_images(functions: &Path, used: &BTreeSet<String>) {
+        let entries = fs::read_dir(functions.join(Self::IMAGES)).into_iter().flatten();
+        for entry in entries.filter_map(Result::ok) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            // One that is just being made is another's.
+            if !used.contains(&name) && !name.ends_with(".partial") {
+                _ = fs::remove_dir_all(entry.path());
+            }
+        }
     }
 
     /// Where a directory of its own is kept.

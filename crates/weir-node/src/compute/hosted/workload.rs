@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,7 +12,7 @@ use tokio::process::Child;
 
 use super::record::Paths;
 use crate::compute::launch::Launch;
-use crate::compute::{ComputeError, netns};
+use crate::compute::{ComputeError, digest, netns};
 use crate::instance::{InstanceId, Kind, PortNames, Spec};
 use crate::process::Process;
 
@@ -20,6 +21,8 @@ use crate::process::Process;
 pub trait Workload: Debug + Send + Sync + 'static {
     /// The kind.
     const KIND: Kind;
+    /// The programs that all its functions need of the node, each with the Debian package that has it.
+    const NEEDS: &'static [(&'static str, &'static str)] = &[];
     /// What its main process is called in messages.
     const MAIN: &str;
     /// Whether each start begins in a network namespace that nobody has used.
@@ -129,6 +132,23 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// Makes the node's own copy of an image that is a folder, which nobody changes.
+    pub fn copy_image(&self, folder: &Path) -> Result<(), ComputeError> {
+        let own = self.paths.image(&self.spec.digest);
+        let image = |what: String| ComputeError::Image { image: self.spec.image.clone(), what };
+        if own.exists() {
+            return Ok(());
+        }
+        let found = digest::of_folder(folder).map_err(|e| image(e.to_string()))?;
+        if found != self.spec.digest {
+            let folder = folder.display();
+            return Err(image(format!(
+                "the folder {folder} is not what it was when the graph was applied; apply the graph again to use what is there now"
+            )));
+        }
+        digest::copy(folder, &own).map_err(|e| image(format!("it cannot be copied: {e}")))
+    }
+
     /// The variables that every program of a function has.
     pub fn environment(&self) -> Vec<(String, String)> {
         let ports: Vec<&str> = self.spec.ports.iter().map(|p| p.inside.as_str()).collect();

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -13,7 +12,7 @@ use tokio::process::Command;
 
 use super::hosted::{Context, Main, Paths, Workload};
 use super::launch::{Launch, check_installed, mounts_for_others};
-use super::{ComputeError, digest, netns};
+use super::{ComputeError, netns};
 use crate::instance::{Kind, Spec, Work};
 
 /// The user's shell, for those who look around in a function.
@@ -48,7 +47,7 @@ impl Native {
         environment.push(("WEIR_STATE".to_owned(), text(&cx.paths.state())));
         let private = match &cx.spec.work {
             Work::Native { native, .. } => &native.private[..],
-            Work::Process { .. } | Work::Dpdk { .. } | Work::Container { .. } => &[],
+            Work::Process { .. } | Work::Dpdk { .. } | Work::Vm { .. } | Work::Container { .. } => &[],
         };
         let private = private.iter().enumerate();
         Launch {
@@ -103,20 +102,10 @@ impl Workload for Native {
     /// Makes the node's own copy of the image, which nobody changes.
     async fn fetch(&self, cx: &Context<'_>) -> Result<(), ComputeError> {
         let Work::Native { folder, .. } = &cx.spec.work else { return Ok(()) };
-        let own = cx.paths.image(&cx.spec.digest);
-        let image = |what: String| ComputeError::Image { image: cx.spec.image.clone(), what };
-        if !own.exists() {
-            let found = digest::of_folder(folder).map_err(|e| image(e.to_string()))?;
-            if found != cx.spec.digest {
-                let folder = folder.display();
-                return Err(image(format!(
-                    "the folder {folder} is not what it was when the graph was applied; apply the graph again to use what is there now"
-                )));
-            }
-            digest::copy(folder, &own).map_err(|e| image(format!("it cannot be copied: {e}")))?;
-        }
+        cx.copy_image(folder)?;
         if Self::file(cx, "start").is_none() && Self::file(cx, "run").is_none() {
-            return Err(image("it has neither scripts/start nor scripts/run".into()));
+            let what = "it has neither scripts/start nor scripts/run".to_owned();
+            return Err(ComputeError::Image { image: cx.spec.image.clone(), what });
         }
         Ok(())
     }
@@ -174,14 +163,6 @@ impl Workload for Native {
     }
 
     fn retain(&self, used: &BTreeSet<String>) {
-        for entry in
-            fs::read_dir(self.functions.join(Paths::IMAGES)).into_iter().flatten().filter_map(Result::ok)
-        {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            // One that is just being made is another's.
-            if !used.contains(&name) && !name.ends_with(".partial") {
-                _ = fs::remove_dir_all(entry.path());
-            }
-        }
+        Paths::retain_images(&self.functions, used);
     }
 }

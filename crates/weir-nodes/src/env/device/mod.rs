@@ -171,7 +171,7 @@ impl Devices {
         if let PortSpec::Interface { name, options } = spec {
             return self.open_interface(name, options);
         }
-        if self.only.is_some() && matches!(spec, PortSpec::Memif(_)) {
+        if self.only.is_some() && spec.is_shared_memory() {
             // It cannot be shared: the first worker has it, and spreads its packets.
             return Err(PortError::NotFound { name: spec.name(), similar: Vec::new() });
         }
@@ -219,7 +219,7 @@ impl Devices {
     pub fn open_later(&mut self, spec: &PortSpec) -> Result<usize, PortError> {
         let name = spec.name();
         // What the first worker does not share is not for this one.
-        let is_shared = !matches!(spec, PortSpec::Interface { .. } | PortSpec::Memif(_))
+        let is_shared = !(spec.is_shared_memory() || matches!(spec, PortSpec::Interface { .. }))
             || self.only.as_ref().is_none_or(|only| only.contains_key(&name));
         let refused = match self.open(spec) {
             Err(e) if is_shared && self.find(&name).is_none() => e,

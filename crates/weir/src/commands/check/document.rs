@@ -90,7 +90,7 @@ pub(super) fn load(
     if source.file().is_some_and(|file: &Path| is_service_graph(file, &text)) {
         source.no_parameters(&name)?;
         ui.progress("compiling the service graph");
-        return service_graph(images, name, &text);
+        return service_graph(images, name, &text, ui);
     }
     click(source, name, &text)
 }
@@ -136,8 +136,8 @@ fn known(topology: &Topology, changes: &[Change]) -> Result<(), Failure> {
     if errors.is_empty() { Ok(()) } else { Err(Failure::Refused(errors)) }
 }
 
-fn service_graph(images: &ImageArgs, name: String, text: &str) -> Result<Document, Failure> {
-    let compiled = images::compile(images, &name, text)?.for_proof();
+fn service_graph(images: &ImageArgs, name: String, text: &str, ui: &Ui) -> Result<Document, Failure> {
+    let compiled = images::compile(images, &name, text, ui)?.for_proof();
     let refuse =
         |lines: Vec<String>| Failure::Refused(lines.iter().map(|l| format!("{name}: {l}")).collect());
     let graph = ServiceGraph::parse(text).map_err(|e| refuse(lines(&e)))?;

@@ -294,6 +294,7 @@ pub(crate) mod tests {
                 functions: vec![FunctionStatus {
                     id: "nat".into(),
                     name: "nat".into(),
+                    image: "nat".into(),
                     state: State::Running,
                     engine: "inline".into(),
                     packets_in: n,

@@ -162,6 +162,20 @@ pub fn clear(fd: BorrowedFd<'_>) -> u64 {
     counter
 }
 
+/// A new eventfd, which does not wait as long as nobody changes that.
+///
+/// # Errors
+/// If the process has no descriptors left.
+pub fn eventfd() -> io::Result<OwnedFd> {
+    // SAFETY: no memory is passed.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new, valid and ours.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;

@@ -1,0 +1,72 @@
+//! QEMU's control socket (QMP): one JSON value a line. Written here: the crate for it generates types for all that QEMU can be asked,
+//! and is maintained passively; we ask for eight things.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+/// How long QEMU may take for an answer.
+const TIME: Duration = Duration::from_secs(10);
+/// Longest line in bytes.
+const MAX_LINE: u64 = 1 << 20;
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Qmp(BufReader<UnixStream>);
+
+impl Qmp {
+    /// Connects, and makes itself known.
+    pub(super) async fn open(socket: &Path) -> io::Result<Qmp> {
+        let mut qmp = Qmp(BufReader::new(UnixStream::connect(socket).await?));
+        let greeting = qmp.line().await?;
+        if greeting.get("QMP").is_none() {
+            return Err(io::Error::other(format!("it greets with {greeting}")));
+        }
+        qmp.ask("qmp_capabilities", json!({})).await?;
+        Ok(qmp)
+    }
+
+    /// Has a command carried out.
+    pub(super) async fn ask(&mut self, command: &str, arguments: Value) -> io::Result<Value> {
+        let mut line = json!({"execute": command, "arguments": arguments}).to_string();
+        line.push('\n');
+        self.0.get_mut().write_all(line.as_bytes()).await?;
+        loop {
+            let mut answer = self.line().await?;
+            if let Some(value) = answer.get_mut("return") {
+                return Ok(value.take());
+            }
+            if let Some(error) = answer.get("error") {
+                let what = error["desc"].as_str().unwrap_or("it refuses").to_owned();
+                return Err(io::Error::other(format!("{command}: {what}")));
+            }
+            // An event.
+        }
+    }
+
+    /// Waits for an event about a device.
+    pub(super) async fn event(&mut self, name: &str, device: &str) -> io::Result<()> {
+        loop {
+            let line = self.line().await?;
+            if line["event"] == name && line["data"]["device"] == device {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn line(&mut self) -> io::Result<Value> {
+        let mut bytes = Vec::new();
+        let mut read = (&mut self.0).take(MAX_LINE);
+        match timeout(TIME, read.read_until(b'\n', &mut bytes)).await {
+            Ok(Ok(0)) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(Ok(_)) => serde_json::from_slice(&bytes).map_err(io::Error::other),
+            Ok(Err(e)) => Err(e),
+            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "QEMU does not answer")),
+        }
+    }
+}

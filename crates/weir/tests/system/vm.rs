@@ -1,0 +1,64 @@
+//! Virtual machines as functions: QEMU, unmodified, with a small guest that bridges, between real hosts.
+
+use crate::functions::{graph, graph_of, left, one_network, state};
+use crate::lab::{Lab, host, poll, repository, until_pings};
+use crate::node::Node;
+use crate::processes::{kill, worker};
+use crate::traffic::{big_file, sha256, web_server};
+
+/// The image of a guest that bridges.
+fn image(lab: &Lab) -> String {
+    let image = lab.path("images/guest");
+    let script = repository().join("scripts/guest-image").display().to_string();
+    host(&[&script, &image]).ok();
+    let manifest = "name: guest\nkind: vm\nports: [left, right, more]\nparams: [{name: WORD, type: text, default: none}]\n\
+                    vm: {kernel: vmlinuz, initrd: initrd.gz, arguments: 'console=ttyS0 quiet panic=-1 word=$WORD', memory: 96 MB}\n";
+    std::fs::write(format!("{image}/function.yaml"), manifest).unwrap();
+    lab.path("images")
+}
+
+#[test]
+fn a_virtual_machine_forwards_is_paused_dies_and_outlives_the_daemon() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let images = image(&lab);
+    let (client, _server) = one_network(&lab);
+    let options = ["--images", &images];
+    let node = Node::start_with(&lab, &options);
+    node.weir(&["apply", &graph(&lab, "guest", "")]).ok();
+    let id = lab.name("g");
+    // It takes seconds to start, in software.
+    assert!(
+        poll(3000, || client.run(&["ping", "-c1", "-W1", "10.0.0.2"]).code == 0),
+        "{}",
+        node.weir(&["logs", &id, "f"]).ok()
+    );
+    assert!(node.weir(&["logs", &id, "f"]).ok().contains("the guest bridges eth1"));
+    let (_, sum) = big_file(&lab, "file", 1_000_000);
+    let _web = web_server(&lab, "server", 80, &lab.path(""));
+    let got = lab.path("got");
+    client.run(&["curl", "-sS", "--max-time", "60", "-o", &got, "http://10.0.0.2/file"]).ok();
+    assert_eq!(sha256(&got), sum);
+    let status = node.weir(&["--json", "show", &id]).json();
+    assert_eq!(status["functions"][0]["engine"], "vm");
+
+    let pid = worker(&lab).unwrap();
+    node.crash();
+    until_pings(&client, "10.0.0.2");
+    let node = Node::start_with(&lab, &options);
+    assert!(poll(100, || state(&node, &lab) == "running"));
+    assert_eq!(worker(&lab), Some(pid));
+    // A card more while it runs.
+    let text = std::fs::read_to_string(graph_of(&lab, "name: guest")).unwrap();
+    let more = lab.write("more.yaml", text.replace("{id: r}]", "{id: r}, {id: m}]"));
+    node.weir(&["apply", &more]).ok();
+    assert!(poll(1000, || node.weir(&["logs", &id, "f"]).ok().contains("the guest bridges eth2")));
+    assert_eq!(worker(&lab), Some(pid), "it was not started again");
+    until_pings(&client, "10.0.0.2");
+
+    kill(pid);
+    assert!(poll(500, || worker(&lab).is_some_and(|now| now != pid)));
+    assert!(poll(3000, || client.run(&["ping", "-c1", "-W1", "10.0.0.2"]).code == 0));
+    node.weir(&["delete", &id]).ok();
+    assert_eq!(left(&lab), Vec::<String>::new());
+    node.end();
+}
