@@ -46,13 +46,13 @@ struct Kind {
 const KINDS: [Kind; 5] = [
     Kind {
         name: "click",
-        forwarder: ("name: null", ["left", "right"]),
+        forwarder: ("name: 'null'", ["left", "right"]),
         firewall: ("name: packet-filter", ["inside", "outside"]),
         most: 500,
     },
     Kind {
         name: "process",
-        forwarder: ("name: null, kind: process", ["left", "right"]),
+        forwarder: ("name: 'null', kind: process", ["left", "right"]),
         firewall: ("name: packet-filter, kind: process", ["inside", "outside"]),
         most: 500,
     },

@@ -94,7 +94,8 @@ pub fn serve_within(
     ports: PathBuf,
 ) -> Result<(), ServeError> {
     let printer = |text: &str| {
-        // A log that is full or gone is no reason to stop.
+        // What a terminal would obey is a script's own; a log that is full or gone is no reason to stop.
+        let text: String = text.chars().map(|c| if c.is_control() && c != '\t' { ' ' } else { c }).collect();
         let _ = writeln!(io::stdout(), "{text}");
     };
     let worker = start(classes, options, |engine| {

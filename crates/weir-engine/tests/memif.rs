@@ -1,8 +1,13 @@
 //! Devices on shared memory: graphs find their peers, and find them again.
 
+#[path = "../../weir-io/tests/common/driver.rs"]
+#[allow(dead_code, reason = "it is used in part")]
+mod driver;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use driver::{Driver, Setup};
 use weir_engine::{Worker, WorkerOptions};
 use weir_io::memif::MemifPort;
 use weir_io::{Poller, Port, PortError};
@@ -82,6 +87,15 @@ fn packet(number: u16) -> Packet {
     Packet::from_bytes(&build::udp4((at(1), number % FLOWS), (at(2), 9), &number.to_be_bytes())).unwrap()
 }
 
+/// Each packet has come once, those of each flow in order.
+fn comes_once(mut came: Vec<u16>) {
+    for flow in 0..FLOWS {
+        assert!(came.iter().filter(|n| *n % FLOWS == flow).is_sorted(), "packets of a flow keep their order");
+    }
+    came.sort_unstable();
+    assert!(came.into_iter().eq(0..2000), "each packet comes once");
+}
+
 /// Sends packets by one port, and gets those of each flow in order by the other.
 fn passes(from: &mut MemifPort, to: &mut MemifPort) {
     let poller = Poller::new().unwrap();
@@ -99,11 +113,7 @@ fn passes(from: &mut MemifPort, to: &mut MemifPort) {
         came.extend(out.drain(..).map(|p| u16::from_be_bytes(p.bytes()[42..44].try_into().unwrap())));
         came.len() == 2000
     });
-    for flow in 0..FLOWS {
-        assert!(came.iter().filter(|n| *n % FLOWS == flow).is_sorted(), "packets of a flow keep their order");
-    }
-    came.sort_unstable();
-    assert!(came.into_iter().eq(0..2000), "each packet comes once");
+    comes_once(came);
     poller.remove(to.fd().unwrap()).unwrap();
 }
 
@@ -156,6 +166,27 @@ fn a_network_card_of_a_machine_is_open_once() {
         // A front end that leaves without a word.
         drop(std::os::unix::net::UnixStream::connect(dir.path().join("v.sock")).unwrap());
         until("the device to say so", || device().state.contains("no peer"));
+        // Machines that come and go.
+        for _ in 0..2 {
+            let mut machine = Driver::connect(&dir.path().join("v.sock"), Setup::default());
+            until("the device to be up", || device().state == "up");
+            let (mut next, mut came, mut out) = (0, Vec::new(), Vec::new());
+            until("all packets", || {
+                let mut batch = Vec::new();
+                while next < 2000 && batch.len() < 16 && usize::from(next) - came.len() < 64 {
+                    batch.push(packet(next));
+                    next += 1;
+                }
+                machine.send(&mut batch).unwrap();
+                next -= batch.len() as u16;
+                machine.receive(&mut out, 64).unwrap();
+                came.extend(out.drain(..).map(|p| u16::from_be_bytes(p.bytes()[42..44].try_into().unwrap())));
+                came.len() == 2000
+            });
+            comes_once(came);
+            drop(machine);
+            until("the device to say so", || device().state.contains("no peer"));
+        }
     }
 }
 

@@ -38,4 +38,5 @@ pub use netns::Netns;
 pub use poller::{Poller, Waker};
 pub use port::{Lost, Port, PortError, PortStats, TxErrors, with_causes};
 pub use shared::BadName;
+pub use shared::signal::trust_peers;
 pub use spec::PortSpec;

@@ -92,6 +92,19 @@ fn echoes(port: &mut MemifPort, count: u32, window: u32) {
 }
 
 #[test]
+fn a_master_whose_socket_was_removed_is_found_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("ports");
+    std::fs::create_dir(&folder).unwrap();
+    let socket = folder.join("m.sock").display().to_string();
+    let mut master = memif(&format!("memif:{socket}?role=master"));
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    let mut slave = memif(&format!("memif:{socket}"));
+    until(|| is_up(&mut master) && is_up(&mut slave));
+}
+
+#[test]
 fn two_processes_wake_each_other() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("m.sock").display().to_string();

@@ -50,7 +50,7 @@ impl<'i> Candidates<'i> {
     ) -> Chosen<'i> {
         let mut chosen = Chosen { by_function: BTreeMap::new(), choices: Vec::new() };
         // What is named takes its part whatever is chosen.
-        let (asking, naming): (Vec<&Function>, Vec<&Function>) =
+        let (mut asking, naming): (Vec<&Function>, Vec<&Function>) =
             graph.functions.iter().partition(|f| f.capability.is_some());
         for f in naming {
             let image = self.images.find(f);
@@ -59,6 +59,8 @@ impl<'i> Candidates<'i> {
             }
             chosen.by_function.insert(f.id.clone(), image);
         }
+        // A new function takes nothing from one that runs.
+        asking.sort_by_key(|f| running(f.id.as_str()).is_none());
         for f in asking {
             let Some(capability) = &f.capability else { continue };
             let images = self.images.templates.values();
@@ -108,9 +110,9 @@ impl<'i> Candidates<'i> {
             // What compiles was checked; and what runs in no worker of its own takes no time of its own.
             Implementation::Click(_) => (obstacle.is_none(), Needs { memory, cpu: Some(0) }),
             Implementation::Process { process, .. } => {
-                (obstacle.is_none(), Needs { memory: process.memory, cpu: process.cpu })
+                (false, Needs { memory: process.memory, cpu: process.cpu })
             }
-            Implementation::Native { native } => (false, Needs { memory: native.memory, cpu: None }),
+            Implementation::Native { native } => (false, Needs { memory: native.memory, cpu: native.cpu }),
             Implementation::Dpdk { dpdk } => (false, Needs { memory: dpdk.memory, cpu: dpdk.cpu }),
             Implementation::Vm { vm } => (false, Needs { memory: vm.whole_memory(), cpu: vm.cpu }),
             Implementation::Container { container } => {

@@ -10,6 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use weir_protocol::{Answer, Command, Event, MAX_LINE, Reply, Request};
 
@@ -56,6 +57,14 @@ pub struct Connection {
     waiters: Waiters,
     next: AtomicU64,
     closed: watch::Receiver<bool>,
+    /// What reads from it: the other side may keep it open for ever.
+    reader: AbortHandle,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
 }
 
 impl std::fmt::Debug for Waiter {
@@ -80,19 +89,28 @@ impl Connection {
     /// # Errors
     /// Those of connecting.
     pub async fn open(path: &Path) -> std::io::Result<Connection> {
+        Connection::open_bounded(path, MAX_LINE).await
+    }
+
+    /// The same to one that is trusted less: it may say no more than so many bytes at a time.
+    ///
+    /// # Errors
+    /// Those of connecting.
+    pub async fn open_bounded(path: &Path, most: usize) -> std::io::Result<Connection> {
         let (read, write) = UnixStream::connect(path).await?.into_split();
         let waiters = Waiters::default();
         let (out, requests) = mpsc::channel(64);
         let (close, closed) = watch::channel(false);
         tokio::spawn(send(write, requests));
         let theirs = waiters.clone();
-        tokio::spawn(async move {
-            receive(read, &theirs).await;
+        let reader = tokio::spawn(async move {
+            receive(read, &theirs, most).await;
             // Those who wait learn it by their channels.
             lock(&theirs).clear();
             _ = close.send(true);
         });
-        Ok(Connection { out, waiters, next: AtomicU64::new(1), closed })
+        let reader = reader.abort_handle();
+        Ok(Connection { out, waiters, next: AtomicU64::new(1), closed, reader })
     }
 
     /// Returns when the connection is closed.
@@ -187,12 +205,12 @@ async fn send(mut write: OwnedWriteHalf, mut requests: mpsc::Receiver<Request>) 
     }
 }
 
-async fn receive(read: OwnedReadHalf, waiters: &Waiters) {
+async fn receive(read: OwnedReadHalf, waiters: &Waiters, most: usize) {
     let mut read = BufReader::new(read);
     let mut line = Vec::new();
     loop {
         line.clear();
-        match (&mut read).take(MAX_LINE as u64).read_until(b'\n', &mut line).await {
+        match (&mut read).take(most as u64).read_until(b'\n', &mut line).await {
             Ok(n) if n > 0 && line.ends_with(b"\n") => {}
             Ok(0) => return,
             Ok(n) => return tracing::warn!("the data plane sent {n} bytes without an end of line"),

@@ -57,6 +57,10 @@ impl<D: DataPlane> Node<D> {
 
 /// Tells by an event when the description has changed.
 pub(crate) async fn watch<D: DataPlane>(node: Arc<Node<D>>) {
+    // Whoever comes first asks for it; until then there is more urgent work.
+    while !node.view().settled {
+        sleep(SETTLE).await;
+    }
     let mut events = node.events.listen();
     let mut before = node.domain().await;
     loop {

@@ -258,7 +258,7 @@ impl Spec {
     pub fn limits(&self) -> Limits {
         let (memory, processes, cpu) = match &self.work {
             Work::Process { process, .. } => (process.memory, process.processes, process.cpu),
-            Work::Native { native, .. } => (native.memory, native.processes, None),
+            Work::Native { native, .. } => (native.memory, native.processes, native.cpu),
             Work::Dpdk { dpdk } => (dpdk.memory, dpdk.processes, dpdk.cpu),
             Work::Vm { vm, .. } => (vm.whole_memory(), QEMU_THREADS, vm.cpu),
             Work::Container { container, .. } => (container.memory, container.processes, container.cpu),

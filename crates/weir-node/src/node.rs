@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::timeout;
 use weir_model::graph::ServiceGraph;
 
 use crate::accounts::Accounts;
@@ -22,6 +24,9 @@ use crate::store::{Store, StoreError};
 use crate::view::Failure;
 use weir_api::events::Kind;
 use weir_api::status::State;
+
+/// How long functions of a graph may take together to say what they have dropped.
+const DROPS_TIME: Duration = Duration::from_secs(1);
 
 pub use crate::apply::{Document, How};
 pub use crate::view::{Applied, ApplyError, Entry, Outcome, View};
@@ -144,12 +149,21 @@ impl<D: DataPlane> Node<D> {
 
     /// Why packets ended in the functions of a graph that are not inline, and how many.
     pub async fn drops(&self, graph: &DesiredGraph) -> BTreeMap<String, BTreeMap<String, u64>> {
-        let mut drops = BTreeMap::new();
+        let (mut drops, mut asked) = (BTreeMap::new(), JoinSet::new());
         for f in graph.functions.iter().filter(|f| f.kind != crate::instance::Kind::Inline) {
+            drops.insert(f.id.clone(), BTreeMap::new());
             if let Ok(driver) = self.drivers.get(f.kind) {
-                drops.insert(f.id.clone(), driver.drops(&InstanceId::new(&graph.id, &f.id)).await);
+                let id = InstanceId::new(&graph.id, &f.id);
+                asked.spawn(async move { (id.function.clone(), driver.drops(&id).await) });
             }
         }
+        // One that does not answer counts nothing.
+        let answers = async {
+            while let Some(answer) = asked.join_next().await {
+                drops.extend(answer);
+            }
+        };
+        _ = timeout(DROPS_TIME, answers).await;
         drops
     }
 

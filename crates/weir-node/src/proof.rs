@@ -104,7 +104,6 @@ fn place(i: usize) -> String {
 /// A graph as a network, and what is asked of it.
 fn questions(graph: &ServiceGraph, compiled: &Compiled) -> Result<(World, Vec<Question>), Vec<CompileError>> {
     let whole = |what: String| vec![CompileError { at: "sffg".into(), what }];
-    let compiled = &compiled.for_proof();
     let classes = Classes::with(weir_switch::CLASSES.iter().copied());
     let plan = Plan::new(&classes, &compiled.config.text, graph.id.as_str())
         .map_err(|e| guard::placed(graph, compiled, &e))?;

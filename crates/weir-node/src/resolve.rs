@@ -54,7 +54,9 @@ pub fn resolve<'t>(
         if !template.capability.contains(capability) {
             continue;
         }
-        match fit(function, template, left, &facts) {
+        // What runs has its part already.
+        let runs = running == Some(template.name.as_str());
+        match fit(function, template, if runs { Resources::UNBOUNDED } else { left }, &facts) {
             Ok(fit) => fits.push(fit),
             Err(why) => unfit.push((template, why)),
         }
@@ -76,7 +78,10 @@ pub fn resolve<'t>(
     };
     let mut others: Vec<(&Template, String)> = fits.iter().map(loser).chain(unfit).collect();
     others.sort_by_key(|(t, _)| t.name.clone());
-    let kind = |t: &Template| t.implementation.kind().to_owned();
+    let kind = |t: &Template| {
+        let run_as = function.kind.and_then(|kind| t.run_as(kind).ok());
+        run_as.as_ref().unwrap_or(t).implementation.kind().to_owned()
+    };
     let other = |(t, why): (&Template, String)| OtherImage { image: t.name.to_string(), kind: kind(t), why };
     let choice = Choice {
         function: function.id.to_string(),

@@ -36,11 +36,15 @@ impl Resources {
     }
 }
 
-/// The memory that a process has taken, in bytes.
+/// The memory that a process has taken for itself, in bytes.
 pub fn resident(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let kb = text.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
-    kb.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
+    // What it shares with guests and other processes is counted with these.
+    let kb = |name: &str| -> Option<u64> {
+        let value = text.lines().find_map(|l| l.strip_prefix(name))?;
+        value.trim().strip_suffix("kB")?.trim().parse().ok()
+    };
+    Some((kb("RssAnon:")? + kb("RssFile:")?) * 1024)
 }
 
 /// What something may come to take at most.

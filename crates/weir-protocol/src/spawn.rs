@@ -22,6 +22,8 @@ pub struct SpawnRequest {
     pub cgroups: Vec<PathBuf>,
     /// The file that it writes messages to.
     pub log: PathBuf,
+    /// The user and the group that it becomes, who own nothing.
+    pub user: u32,
 }
 
 /// Says what became of a request.

@@ -56,24 +56,6 @@ impl FunctionPlan {
         self.template.is_inline()
     }
 
-    /// The same function inline, if it has a script.
-    fn inline(&self) -> FunctionPlan {
-        let mut f = self.clone();
-        if let Implementation::Process { click, .. } = &self.template.implementation {
-            f.template.implementation = Implementation::Click(click.clone());
-            f.interfaces.clear();
-            let inner =
-                |name: &str| self.template.handlers.get(name).map(|h| format!("{}/{}", f.element, h.handler));
-            for (name, (handler, _)) in &mut f.handlers {
-                *handler = inner(name).unwrap_or_default();
-            }
-            for (handler, _) in &mut f.writes {
-                *handler = inner(handler).unwrap_or_default();
-            }
-        }
-        f
-    }
-
     /// The name of its image.
     pub fn image(&self) -> &str {
         self.template.name.as_str()
@@ -81,12 +63,6 @@ impl FunctionPlan {
 }
 
 impl GraphPlan {
-    /// The same with all functions inline that have a script: what they do to packets is the same wherever they run.
-    #[must_use]
-    pub fn inline(&self) -> GraphPlan {
-        GraphPlan { functions: self.functions.iter().map(FunctionPlan::inline).collect(), ..self.clone() }
-    }
-
     /// The names of its parts.
     pub fn names(&self) -> Names {
         let names = |f: &FunctionPlan| FunctionNames {
@@ -196,7 +172,8 @@ fn memif(graph: &str, function: &str, port: &str) -> String {
 
 /// The name of a function's folder in the data plane's folder of ports.
 pub fn sockets_folder(graph: &str, function: &str) -> String {
-    short_hash(&[graph, function])
+    // Who is in it sees what is: names of others must not lead there.
+    hash(&[graph, function]).chars().take(24).collect()
 }
 
 fn interface(graph: &str, function: &str, port: &str) -> String {

@@ -21,12 +21,6 @@ impl Compiled {
         Compiled { config: configuration(&plan), plan }
     }
 
-    /// The graph as it is proved: with all functions inline that have a script.
-    #[must_use]
-    pub fn for_proof(&self) -> Compiled {
-        Compiled::new(self.plan.inline())
-    }
-
     /// The function whose text in the configuration holds this byte.
     pub fn function_at(&self, offset: usize) -> Option<&FunctionPlan> {
         self.plan.functions.get(self.config.functions.iter().position(|range| range.contains(&offset))?)
@@ -144,7 +138,7 @@ mod tests {
     use weir_model::template::Template;
 
     #[test]
-    fn a_function_in_a_process_is_met_at_memory_and_proved_as_if_it_were_inline() {
+    fn a_function_in_a_process_is_met_at_memory() {
         let template = Template::parse(
             "name: bridge\nports: [left, right, third]\nparams: [{name: N, type: int}]\nhandlers: {n: {handler: c.reset, access: w}}\n\
              click: 'in_0 -> c :: Counter -> Strip($N) -> out_1; in_1 -> out_0;'\n",
@@ -171,9 +165,6 @@ mod tests {
         ] {
             assert!(own.contains(line), "{line} is missing in\n{own}");
         }
-        let proved = compiled.for_proof();
-        assert!(proved.config.text.contains("Strip(4)") && !proved.config.text.contains("memif"));
-        assert_eq!(proved.plan.functions[0].writes, [("sf_b/c.reset".to_owned(), "0".to_owned())]);
     }
 
     #[test]

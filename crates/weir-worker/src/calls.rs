@@ -60,10 +60,6 @@ pub const ALLOWED: &[i64] = &[
     SYS_epoll_ctl,
     SYS_epoll_pwait2,
     SYS_eventfd2,
-    SYS_io_setup,
-    SYS_io_submit,
-    SYS_io_getevents,
-    SYS_io_destroy,
     SYS_preadv2,
 ];
 

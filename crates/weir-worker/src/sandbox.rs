@@ -1,7 +1,7 @@
 //! What a worker gives up before it begins.
 //!
 //! In this order: it goes into the function's control groups and network namespace; into namespaces of its own for mounts, IPC and the
-//! host's name, with a root directory that has nothing but the folder of its ports; it becomes a user that owns nothing, in a user
+//! host's name, with a root directory that has nothing but the folder of its ports; it becomes a user of its own that owns nothing, in a user
 //! namespace of its own, without any capability; and it asks the kernel to refuse all files (Landlock) and all system calls but those
 //! of [`ALLOWED`] (seccomp) from then on. The zygote has made its process namespace.
 
@@ -28,10 +28,10 @@ use crate::calls;
 
 /// Where a worker sees the folder of its ports.
 pub(crate) const PORTS: &str = "/ports";
-/// The user and the group that own nothing.
-const NOBODY: u32 = 65_534;
 /// Most open files: sockets, memory and signals of its ports, and connections of the node.
 const FILES: u64 = 4096;
+/// Most bytes of a file: of its log, which nobody bounds while the daemon is away, and of the memory of a port.
+const FILE_SIZE: u64 = 64 << 20;
 /// Where the new root is put together, in a mount namespace that nobody else sees.
 const STAGE: &str = "/tmp";
 
@@ -63,7 +63,8 @@ pub(crate) fn enter(request: &SpawnRequest) -> io::Result<UnixListener> {
     root(&request.ports).map_err(at("make the root directory"))?;
     setrlimit(Resource::RLIMIT_CORE, 0, 0).map_err(at("set limits"))?;
     setrlimit(Resource::RLIMIT_NOFILE, FILES, FILES).map_err(at("set limits"))?;
-    give_up_privileges()?;
+    setrlimit(Resource::RLIMIT_FSIZE, FILE_SIZE, FILE_SIZE).map_err(at("set limits"))?;
+    give_up_privileges(request.user)?;
     refuse_files().map_err(|e| io::Error::other(format!("cannot refuse files: {e}")))?;
     calls::restrict().map_err(|e| io::Error::other(format!("cannot refuse system calls: {e}")))?;
     Ok(listener)
@@ -108,9 +109,9 @@ fn root(ports: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Becomes nobody, in a user namespace where it is nobody either.
-fn give_up_privileges() -> io::Result<()> {
-    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+/// Becomes somebody who owns nothing, in a user namespace where it is nobody.
+fn give_up_privileges(user: u32) -> io::Result<()> {
+    let (user, group) = (Uid::from_raw(user), Gid::from_raw(user));
     setgroups(&[]).map_err(at("give up groups"))?;
     setresgid(group, group, group).map_err(at("change the group"))?;
     setresuid(user, user, user).map_err(at("change the user"))?;

@@ -82,7 +82,7 @@ impl World {
             if !made.interfaces.is_empty() {
                 let opaque = world.net.add(made.element.clone(), Body::Opaque);
                 let cause = format!(
-                    "what the function {} does with packets is not known: it is no Click script",
+                    "what the function {} does with packets is not known: the graph's data plane does not run it",
                     f.id
                 );
                 world.causes.insert(opaque, cause);

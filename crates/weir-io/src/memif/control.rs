@@ -19,7 +19,7 @@ use super::message::Message;
 use super::options::{Options, Role};
 use super::socket;
 use crate::shared::watch::News;
-use crate::shared::{accept, connect, listen, signal};
+use crate::shared::{LOOK, accept, connect, is_gone, listen, signal};
 
 /// How long a peer has from connecting until everything is there.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -190,6 +190,9 @@ impl Keeper {
             match &self.listener {
                 Some(listener) if self.again <= now => {
                     list.push(PollFd::new(listener.as_fd(), PollFlags::POLLIN));
+                    if self.peers.is_empty() {
+                        until = Some(now + LOOK);
+                    }
                 }
                 _ => until = Some(until.map_or(self.again, |until| until.min(self.again))),
             }
@@ -219,6 +222,13 @@ impl Keeper {
     fn meet(&mut self, now: Instant) {
         if !self.wants_peer() || self.again > now {
             return;
+        }
+        if self.listener.is_some() && self.peers.is_empty() && is_gone(&self.options.place) {
+            self.again = now + LOOK;
+            // It is tried again, if this fails.
+            if let Ok(listener) = listen(&self.options.place, socket::KIND, self.options.is_open) {
+                self.listener = Some(listener);
+            }
         }
         let socket = match &self.listener {
             Some(listener) => accept(listener),

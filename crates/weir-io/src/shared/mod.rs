@@ -6,4 +6,4 @@ pub mod sealed;
 pub mod signal;
 pub mod watch;
 
-pub use place::{BadName, Place, accept, connect, listen, pairs};
+pub use place::{BadName, LOOK, Place, accept, connect, is_gone, listen, pairs};

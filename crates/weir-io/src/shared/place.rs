@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
@@ -132,6 +133,20 @@ pub fn listen(place: &Place, kind: Type, is_open: bool) -> io::Result<Socket> {
     }
     listener.listen(4)?;
     Ok(listener)
+}
+
+/// How often who listens, and has no peer, looks whether its path is still there.
+pub const LOOK: Duration = Duration::from_millis(500);
+
+/// Whether a path on which somebody listens was removed, so that nobody finds it: it can be made again.
+pub fn is_gone(place: &Place) -> bool {
+    match place {
+        Place::Path(path) => {
+            std::fs::symlink_metadata(path).is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
+                && path.parent().is_some_and(Path::is_dir)
+        }
+        Place::Abstract(_) | Place::InFolder(_) => false,
+    }
 }
 
 /// Whether a path is that of a socket on which nobody listens.

@@ -20,7 +20,7 @@ use super::backend::Backend;
 use super::device::{Device, Refused, Signal};
 use super::options::{Options, Role};
 use crate::shared::watch::News;
-use crate::shared::{accept, connect, listen, signal};
+use crate::shared::{LOOK, accept, connect, is_gone, listen, signal};
 
 /// How long until a client tries to connect again, and a server takes the next.
 const RETRY: Duration = Duration::from_millis(100);
@@ -213,9 +213,17 @@ impl Keeper {
         let ready = self.again <= now;
         let socket = match &self.listener {
             Some(listener) => {
-                let until = (!ready).then_some(self.again);
-                self.wait(ready.then_some(listener), until)?;
+                let until = if ready { now + LOOK } else { self.again };
+                self.wait(ready.then_some(listener), Some(until))?;
                 if !ready {
+                    return Ok(None);
+                }
+                if is_gone(&self.options.place) {
+                    self.again = Instant::now() + LOOK;
+                    // It is tried again, if this fails.
+                    if let Ok(listener) = listen(&self.options.place, Type::STREAM, self.options.is_open) {
+                        self.listener = Some(listener);
+                    }
                     return Ok(None);
                 }
                 accept(listener)

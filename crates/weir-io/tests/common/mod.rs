@@ -161,9 +161,9 @@ pub fn is_up(port: &mut dyn Port) -> bool {
     port.is_up() == Some(true)
 }
 
-/// Waits until something holds, for at most ten seconds.
+/// Waits until something holds, for at most half a minute: programs of others take their time to start on a busy machine.
 pub fn until(mut holds: impl FnMut() -> bool) {
-    for _ in 0..2000 {
+    for _ in 0..6000 {
         if holds() {
             return;
         }

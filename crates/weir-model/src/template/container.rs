@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::native::{self, MAX_ITEMS, MEMORY, PROCESSES, directories, is_full_path, limits};
+use super::native::{self, MAX_ITEMS, MEMORY, PROCESSES, cpu, directories, is_full_path, limits};
 use super::{Param, TemplatePort};
 use crate::doc::{At, Reader, did_you_mean};
 use crate::error::quote;
@@ -165,9 +165,7 @@ pub(super) fn container(
         }
     }
     limits(r, &f, &mut c.memory, &mut c.processes)?;
-    if let Some(at) = f.get("cpu") {
-        c.cpu = Some(r.number(&at, "thousandths of a processor", 10, 1_000_000)?);
-    }
+    c.cpu = cpu(r, &f)?;
     if let Some(at) = f.get("writable") {
         c.writable = directories(r, &at)?;
         let of_system = |d: &&String| {

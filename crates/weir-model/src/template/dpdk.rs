@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::native::{self, MAX_ITEMS, PROCESSES, dependencies, is_program, limits};
+use super::native::{self, MAX_ITEMS, PROCESSES, cpu, dependencies, is_program, limits};
 use crate::doc::{At, Reader};
 use crate::error::quote;
 
@@ -93,9 +93,7 @@ pub(super) fn dpdk(r: &mut Reader, at: &At<'_>) -> Option<Dpdk> {
         let least = (2 * OTHER_MEMORY) >> 20;
         r.error(&at, "DPDK does not start with so little memory", format!("give at least {least} MB"));
     }
-    if let Some(at) = f.get("cpu") {
-        dpdk.cpu = Some(r.number(&at, "thousandths of a processor", 10, 1_000_000)?);
-    }
+    dpdk.cpu = cpu(r, &f)?;
     Some(dpdk)
 }
 

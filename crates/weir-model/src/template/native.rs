@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::doc::{At, Fields, Reader};
+use crate::doc::{At, Fields, Reader, optional};
 use crate::error::quote;
 use crate::value::Size;
 
@@ -34,6 +34,9 @@ pub struct Native {
     /// Most processes and threads.
     #[schemars(default = "processes")]
     pub processes: u32,
+    /// Most processor time, in thousandths of a processor; all, if this is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
     /// Directories of which it has its own, empty at first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub private: Vec<String>,
@@ -49,17 +52,24 @@ pub(super) fn processes() -> u32 {
 
 impl Default for Native {
     fn default() -> Native {
-        Native { dependencies: BTreeMap::new(), memory: MEMORY, processes: PROCESSES, private: Vec::new() }
+        Native {
+            dependencies: BTreeMap::new(),
+            memory: MEMORY,
+            processes: PROCESSES,
+            cpu: None,
+            private: Vec::new(),
+        }
     }
 }
 
 pub(super) fn native(r: &mut Reader, at: &At<'_>) -> Option<Native> {
-    let f = r.fields(at, &["dependencies", "memory", "processes", "private"])?;
+    let f = r.fields(at, &["dependencies", "memory", "processes", "cpu", "private"])?;
     let mut native = Native::default();
     if let Some(at) = f.get("dependencies") {
         native.dependencies = dependencies(r, &at)?;
     }
     limits(r, &f, &mut native.memory, &mut native.processes)?;
+    native.cpu = cpu(r, &f)?;
     if let Some(at) = f.get("private") {
         native.private = directories(r, &at)?;
     }
@@ -112,6 +122,11 @@ pub(super) fn limits(r: &mut Reader, f: &Fields<'_>, memory: &mut u64, processes
     Some(())
 }
 
+/// The field `cpu`, if it is given.
+pub(super) fn cpu(r: &mut Reader, f: &Fields<'_>) -> Option<Option<u32>> {
+    optional(f.get("cpu"), |at| r.number(at, "thousandths of a processor", 10, 1_000_000))
+}
+
 /// A list of directories, each by its full path.
 pub(super) fn directories(r: &mut Reader, at: &At<'_>) -> Option<Vec<String>> {
     let mut directories = Vec::new();
@@ -157,10 +172,11 @@ mod tests {
 
     #[test]
     fn what_it_needs_is_read_with_defaults() {
-        let n =
-            native("native: {dependencies: {nft: nftables}, memory: 64 MB, private: [/run, /var/lib/misc]}");
+        let n = native(
+            "native: {dependencies: {nft: nftables}, memory: 64 MB, cpu: 500, private: [/run, /var/lib/misc]}",
+        );
         let n = n.unwrap();
-        assert_eq!((n.memory, n.processes, n.private.len()), (64 << 20, PROCESSES, 2));
+        assert_eq!((n.memory, n.processes, n.cpu, n.private.len()), (64 << 20, PROCESSES, Some(500), 2));
         assert_eq!(n.dependencies["nft"], "nftables");
         assert_eq!(native(""), Ok(Native::default()));
     }
@@ -171,6 +187,7 @@ mod tests {
             ("native: {memory: 64}", "such as 64 MB"),
             ("native: {memory: 0 MB}", "such as 64 MB"),
             ("native: {processes: 0}", "from 1 to"),
+            ("native: {cpu: 0}", "10 to 1000000"),
             ("native: {private: [run]}", "full path"),
             ("native: {private: [/run/../etc]}", "full path"),
             ("native: {dependencies: {bin/sh: dash}}", "whole path"),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::native::limits;
+use super::native::{cpu, limits};
 use crate::doc::{At, Reader};
 
 /// What a function may take without a word of its image. The threads are those of its data plane.
@@ -43,9 +43,7 @@ pub(super) fn process(r: &mut Reader, at: &At<'_>) -> Option<Process> {
     let f = r.fields(at, &["memory", "processes", "cpu"])?;
     let mut process = Process::default();
     limits(r, &f, &mut process.memory, &mut process.processes)?;
-    if let Some(at) = f.get("cpu") {
-        process.cpu = Some(r.number(&at, "thousandths of a processor", 10, 1_000_000)?);
-    }
+    process.cpu = cpu(r, &f)?;
     Some(process)
 }
 

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::native::cpu;
 use crate::doc::{At, Reader, did_you_mean};
 use crate::error::quote;
 use crate::value::Size;
@@ -138,9 +139,7 @@ pub(super) fn vm(r: &mut Reader, at: &At<'_>) -> Option<Vm> {
             }
         };
     }
-    if let Some(at) = f.get("cpu") {
-        vm.cpu = Some(r.number(&at, "thousandths of a processor", 10, 1_000_000)?);
-    }
+    vm.cpu = cpu(r, &f)?;
     Some(vm)
 }
 

@@ -245,7 +245,14 @@ impl Drivers {
         };
         let of_image =
             of_image.into_iter().flatten().map(|(program, package)| (program.as_str(), package.as_str()));
-        missing(of_kind.chain(of_image))
+        let program = match &template.implementation {
+            Implementation::Dpdk { dpdk } if !dpdk.dependencies.contains_key(&dpdk.program) => {
+                (!launch::is_installed(&dpdk.program))
+                    .then(|| format!("this node has no program {}", dpdk.program))
+            }
+            _ => None,
+        };
+        missing(of_kind.chain(of_image)).or(program)
     }
 
     /// All of them.

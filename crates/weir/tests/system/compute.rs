@@ -10,12 +10,14 @@ use weir_io::Netns;
 use weir_model::template::{self, Implementation, Template};
 use weir_node::compute::cgroup::Cgroup;
 use weir_node::compute::container::Container;
+use weir_node::compute::dpdk::Dpdk;
 use weir_node::compute::hosted::{Hosted, Paths};
 use weir_node::compute::native::Native;
 use weir_node::compute::process::Process;
 use weir_node::compute::sockets::Sockets;
+use weir_node::compute::vm::Vm;
 use weir_node::compute::{Compute, Health, Notice, NoticeKind};
-use weir_node::instance::{Instance, InstanceId, PortNames, Spec, Work};
+use weir_node::instance::{Instance, InstanceId, Kind, PortNames, Spec, Work};
 use weir_oci::{Registries, Store};
 use weir_protocol::{Client, Command};
 use weir_switch::compile::sockets_folder;
@@ -27,8 +29,8 @@ type Make<'a> = &'a (dyn Fn(UnboundedSender<Notice>) -> Box<dyn Compute> + Sync)
 
 /// What a kind has of its own in the suite.
 trait Wiring {
-    /// Two words that the function takes, a third for its handler, and one that it refuses, with what it says then.
-    fn words(&self) -> [&'static str; 5];
+    /// Two words that the function takes, and what it does with them.
+    fn words(&self) -> Words;
     /// What it is with a word, and with one more port or not.
     fn spec(&self, word: &str, more: bool) -> Spec;
     /// Joins the interfaces `left` and `right` of the namespace `node`, behind each of which is a host, to the function; gives the
@@ -40,6 +42,14 @@ trait Wiring {
     fn has_ports(&self, lab: &Lab, ports: &[&str]);
     /// Takes something from under the function.
     fn harm(&self, lab: &Lab);
+}
+
+/// What a function does with words.
+struct Words {
+    /// Two that it takes.
+    two: [&'static str; 2],
+    /// If it has a handler: a third for that; one that it refuses, and what it says then.
+    told: Option<[&'static str; 3]>,
 }
 
 /// Two hosts in one network, with the function between them.
@@ -56,7 +66,7 @@ impl Bench<'_> {
 
     #[track_caller]
     fn forwards(&self, yes: bool) {
-        assert!(poll(100, || self.pings() == yes), "forwards: {}", !yes);
+        assert!(poll(300, || self.pings() == yes), "forwards: {}", !yes);
     }
 
     /// The function with a word, and one more port or not.
@@ -81,8 +91,8 @@ fn port(inside: &str, outside: &str) -> PortNames {
 }
 
 impl Wiring for Veth {
-    fn words(&self) -> [&'static str; 5] {
-        ["one", "two", "another", "fail", "no such word"]
+    fn words(&self) -> Words {
+        Words { two: ["one", "two"], told: Some(["another", "fail", "no such word"]) }
     }
 
     fn spec(&self, word: &str, more: bool) -> Spec {
@@ -124,42 +134,62 @@ impl Wiring for Veth {
 }
 
 /// Functions with shared memory, which a data plane joins to the hosts.
-struct Memif {
+struct Shared {
     id: InstanceId,
     functions: PathBuf,
+    kind: Kind,
+    /// The folder of its image, if it has one.
+    image: String,
 }
 
-impl Memif {
+impl Shared {
     fn device(&self, port: &str) -> String {
-        format!("memif:{}/{port}?role=master", sockets_folder(&self.id.graph, &self.id.function))
+        let name = format!("{}/{port}", sockets_folder(&self.id.graph, &self.id.function));
+        match self.kind {
+            Kind::Process => format!("memif:{name}?role=master"),
+            Kind::Dpdk => format!("memif:{name}"),
+            _ => format!("vhost-user:{name}"),
+        }
     }
-}
 
-impl Wiring for Memif {
-    fn words(&self) -> [&'static str; 5] {
-        ["1", "2", "7", "300", "300"]
-    }
-
-    fn spec(&self, word: &str, more: bool) -> Spec {
+    fn process(word: &str, more: bool) -> Work {
         let third = if more { "FromDevice(memif:more, WAIT true) -> Discard;" } else { "" };
         let config = format!(
             "FromDevice(memif:left, WAIT true) -> word :: Paint({word}) -> Queue -> ToDevice(memif:right, WAIT true);\n\
              FromDevice(memif:right, WAIT true) -> Queue -> ToDevice(memif:left, WAIT true);\n\
              Message(\"working with {word}\");\n{third}"
         );
-        let ports = ["left", "right", "more"].into_iter().take(if more { 3 } else { 2 });
-        Spec {
-            image: "word".to_owned(),
-            digest: "0".to_owned(),
-            ports: ports.map(|p| port(p, &self.device(p))).collect(),
-            params: BTreeMap::new(),
-            writes: Vec::new(),
-            work: Work::Process {
-                config,
-                process: template::Process::default(),
-                handlers: BTreeMap::from([("word".to_owned(), "word.color".to_owned())]),
-            },
+        let handlers = BTreeMap::from([("word".to_owned(), "word.color".to_owned())]);
+        Work::Process { config, process: template::Process::default(), handlers }
+    }
+}
+
+impl Wiring for Shared {
+    fn words(&self) -> Words {
+        match self.kind {
+            Kind::Process => Words { two: ["1", "2"], told: Some(["7", "300", "300"]) },
+            Kind::Dpdk => Words { two: ["io", "io"], told: None },
+            _ => Words { two: ["one", "two"], told: None },
         }
+    }
+
+    fn spec(&self, word: &str, more: bool) -> Spec {
+        let ports = ["left", "right", "more"].into_iter().take(if more { 3 } else { 2 });
+        let ports = ports.map(|p| port(p, &self.device(p))).collect();
+        if self.kind == Kind::Process {
+            let (image, digest, params) = ("word".to_owned(), "0".to_owned(), BTreeMap::new());
+            return Spec {
+                image,
+                digest,
+                ports,
+                params,
+                writes: Vec::new(),
+                work: Self::process(word, more),
+            };
+        }
+        let digest = weir_node::compute::digest::of_folder(self.image.as_ref()).unwrap();
+        let params = BTreeMap::from([("MODE".to_owned(), word.to_owned())]);
+        Spec { ports, params, ..spec_of(&self.image, &digest) }
     }
 
     fn hosts(&self, lab: &Lab) -> Option<Running> {
@@ -173,9 +203,10 @@ impl Wiring for Memif {
                  FromDevice({device}, WAIT true) -> Queue -> ToDevice({host});\n"
             )
         };
+        let more = format!("FromDevice({}, WAIT true) -> Discard;\n", self.device("more"));
         let load = Command::Load {
             graph: "g".into(),
-            config: joined("left") + &joined("right"),
+            config: joined("left") + &joined("right") + &more,
             file: "g.click".into(),
             tag: String::new(),
             scope: None,
@@ -209,14 +240,18 @@ async fn notice(notices: &mut UnboundedReceiver<Notice>, what: NoticeKind) -> No
             }
         }
     };
-    timeout(Duration::from_secs(20), next).await.expect("a notice")
+    timeout(Duration::from_secs(60), next).await.expect("a notice")
 }
 
 /// The life of a function, from nothing until its daemon ends; gives what it was then.
 async fn begins(bench: &Bench<'_>, make: Make<'_>) -> Instance {
     let (sender, _keep) = unbounded_channel();
     let driver = make(sender);
-    let [one, two, another, fail, why] = bench.wiring.words();
+    let Words { two: [one, two], told } = bench.wiring.words();
+    let says = |driver: &dyn Compute, word: &str| {
+        let log = std::fs::read_to_string(driver.log(&bench.id).unwrap()).unwrap();
+        log.contains(&format!("working with {word}"))
+    };
     let (id, first) = (&bench.id, bench.with(one, false));
     assert_eq!(driver.observe().await.unwrap(), []);
     assert_eq!(driver.health(id), None);
@@ -229,13 +264,13 @@ async fn begins(bench: &Bench<'_>, make: Make<'_>) -> Instance {
     driver.start(id).await.unwrap();
     assert_eq!(driver.health(id), Some(Health::Running));
     bench.forwards(true);
-    assert_eq!(driver.read(id, "word").await.unwrap().trim(), one);
-    driver.write(id, "word", another).await.unwrap();
-    assert_eq!(driver.read(id, "word").await.unwrap().trim(), another);
+    if let Some([another, ..]) = told {
+        assert_eq!(driver.read(id, "word").await.unwrap().trim(), one);
+        driver.write(id, "word", another).await.unwrap();
+        assert_eq!(driver.read(id, "word").await.unwrap().trim(), another);
+        assert!(says(&*driver, one));
+    }
     assert!(driver.read(id, "nothing").await.is_err());
-    assert!(
-        std::fs::read_to_string(driver.log(id).unwrap()).unwrap().contains(&format!("working with {one}"))
-    );
     assert_eq!(driver.observe().await.unwrap()[0].tag, first.tag);
 
     driver.pause(id).await.unwrap();
@@ -263,14 +298,13 @@ async fn begins(bench: &Bench<'_>, make: Make<'_>) -> Instance {
     driver.update(&third).await.unwrap();
     bench.wiring.has_ports(bench.lab, &["left", "right"]);
     bench.forwards(true);
-    assert!(
-        std::fs::read_to_string(driver.log(id).unwrap()).unwrap().contains(&format!("working with {two}"))
-    );
-    let e = driver.update(&bench.with(fail, false)).await.unwrap_err().to_string();
-    assert!(e.contains(why), "{e}");
-    driver.update(&third).await.unwrap();
-    bench.forwards(true);
-
+    if let Some([_, fail, why]) = told {
+        assert!(says(&*driver, two));
+        let e = driver.update(&bench.with(fail, false)).await.unwrap_err().to_string();
+        assert!(e.contains(why), "{e}");
+        driver.update(&third).await.unwrap();
+        bench.forwards(true);
+    }
     third
 }
 
@@ -323,12 +357,14 @@ fn spec_of(image: &str, digest: &str) -> Spec {
     let folder = PathBuf::from(image);
     let work = match template.implementation {
         Implementation::Native { native } => Work::Native { folder, native },
+        Implementation::Dpdk { dpdk } => Work::Dpdk { dpdk },
+        Implementation::Vm { vm } => Work::Vm { folder, vm },
         Implementation::Container { container } => Work::Container {
             folder,
             container: Box::new(container),
             handlers: template.handlers.iter().map(|(name, h)| (name.clone(), h.handler.clone())).collect(),
         },
-        _ => panic!("it has no image of its own"),
+        Implementation::Click(_) | Implementation::Process { .. } => panic!("it has no image of its own"),
     };
     Spec {
         image: template.name.to_string(),
@@ -405,13 +441,51 @@ fn containers_conform() {
     });
 }
 
-#[test]
-fn processes_conform() {
+/// A kind with shared memory.
+fn shared(
+    kind: Kind,
+    image: impl Fn(&Lab) -> String,
+    driver: fn(PathBuf, Sockets, UnboundedSender<Notice>) -> Box<dyn Compute>,
+) {
     let lab = Lab::new(&["left", "node", "right"]);
     let functions = PathBuf::from(lab.path("store/weir.functions"));
-    suite(&lab, &Memif { id: id(&lab), functions: functions.clone() }, &|notices| {
-        let zygote = vec![WEIR.into(), "zygote".into()];
-        let process = Process::new(Sockets(lab.path("engine.ports").into()), zygote);
-        Box::new(Hosted::new(functions.clone(), process, notices))
+    let wiring = Shared { id: id(&lab), functions: functions.clone(), kind, image: image(&lab) };
+    let sockets = Sockets(lab.path("engine.ports").into());
+    suite(&lab, &wiring, &|notices| driver(functions.clone(), sockets.clone(), notices));
+}
+
+#[test]
+fn processes_conform() {
+    shared(
+        Kind::Process,
+        |_| String::new(),
+        |functions, sockets, notices| {
+            let process = Process::new(sockets, vec![WEIR.into(), "zygote".into()]);
+            Box::new(Hosted::new(functions, process, notices))
+        },
+    );
+}
+
+#[test]
+fn dpdk_programs_conform() {
+    let image = |_: &Lab| repository().join("images/testpmd").display().to_string();
+    shared(Kind::Dpdk, image, |functions, sockets, notices| {
+        Box::new(Hosted::new(functions, Dpdk::new(sockets, launcher()), notices))
+    });
+}
+
+#[test]
+fn virtual_machines_conform() {
+    let image = |lab: &Lab| {
+        let image = lab.path("images/guest");
+        host(&[&repository().join("scripts/guest-image").display().to_string(), &image]).ok();
+        let manifest = "name: guest\nkind: vm\nports: [left, right, more]\nparams: [{name: MODE, type: text}]\n\
+                        vm: {kernel: vmlinuz, initrd: initrd.gz, arguments: 'console=ttyS0 quiet mode=$MODE', memory: 96 MB, accelerator: tcg}\n";
+        std::fs::write(format!("{image}/function.yaml"), manifest).unwrap();
+        image
+    };
+    shared(Kind::Vm, image, |functions, sockets, notices| {
+        let vm = Vm::new(functions.clone(), sockets, launcher());
+        Box::new(Hosted::new(functions, vm, notices))
     });
 }

@@ -99,6 +99,7 @@ fn a_container_forwards_between_hosts_within_its_limits_and_leaves_nothing() {
     node.crash();
     let node = Node::start_with(&lab, &["--images", &images]);
     assert_eq!(left(&lab), before);
+    until("it is taken up", || state(&node, &lab) == "running");
     let inside = |script: &str| node.weir(&["shell", &id, "f", "--", "sh", "-c", script]);
     assert_eq!(inside("cat /proc/1/stat").ok().split_whitespace().nth(21).map(str::to_owned), first);
     until_pings(&client, "10.0.0.2");

@@ -70,6 +70,8 @@ pub fn left(lab: &Lab) -> Vec<String> {
     let links = lab.ip("node", "-o link show");
     found.extend(links.lines().filter(|l| l.contains(" wf")).map(str::to_owned));
     found.extend(entries(&lab.path("engine.ports")));
+    let dpdk = format!("weir-{}", weir_switch::compile::sockets_folder(&lab.name("g"), "f"));
+    found.extend(entries("/var/run/dpdk").into_iter().filter(|n| n.ends_with(&dpdk)));
     let files = std::fs::read_dir(lab.path("store/weir.functions")).into_iter().flatten().flatten();
     found.extend(files.map(|e| e.path().display().to_string()).filter(|n| n.contains(&clean)));
     found

@@ -192,9 +192,10 @@ fn the_load_balancer_spreads_connections() {
         let both = [get(), get()];
         both.iter().all(|o| o.code == 0) && both[0].stdout != both[1].stdout
     });
-    let mut pages: Vec<String> = (0..4).map(|_| get().ok()).collect();
-    pages.sort();
-    assert_eq!(pages, ["10.0.2.2\n", "10.0.2.2\n", "10.0.2.3\n", "10.0.2.3\n"]);
+    // In turn, unless a late packet of a connection that is forgotten takes one.
+    let pages: Vec<String> = (0..8).map(|_| get().ok()).collect();
+    let of = |page: &str| pages.iter().filter(|p| p.trim() == page).count();
+    assert!(of("10.0.2.2") >= 3 && of("10.0.2.3") >= 3, "{pages:?}");
     assert!(handler(&node, "table").contains("10.0.2.3"));
     client.run(&["curl", "-sS", "--max-time", "0.5", "http://10.0.1.1:81/"]).fails(28);
     drop(servers);

@@ -15,6 +15,7 @@ mod iptables;
 mod ipv6;
 mod lab;
 mod many;
+mod mixed;
 mod nat;
 mod native;
 mod node;

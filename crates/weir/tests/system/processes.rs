@@ -34,7 +34,10 @@ fn a_process_may_do_nothing_but_forward() {
     node.weir(&["apply", &graph_of(&lab, "name: firewall, kind: process, params: {RULES: allow icmp}")]).ok();
     until_pings(&client, "10.0.0.2");
     let pid = worker(&lab).unwrap();
-    assert!(of_status(pid, "Uid").split_whitespace().all(|id| id == "65534"));
+    for ids in ["Uid", "Gid"] {
+        let of_range = |id: &str| id.parse::<u32>().is_ok_and(|id| (0x7000_0000..0x8000_0000).contains(&id));
+        assert!(of_status(pid, ids).split_whitespace().all(of_range), "{ids}");
+    }
     for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
         assert_eq!(of_status(pid, set), "0000000000000000", "{set}");
     }
@@ -119,6 +122,37 @@ fn a_process_that_takes_too_much_memory_is_ended_and_started_again() {
     let _flood = client.spawn(&["ping", "-f", "-q", "-c", "60000", "-s", "1400", "10.0.0.2"]);
     let died = || node.weir(&["events"]).ok().contains("out of its memory");
     assert!(poll(200, died), "{}", node.weir(&["events"]).ok());
+    until_pings(&client, "10.0.0.2");
+    node.weir(&["delete", &lab.name("g")]).ok();
+    assert_eq!(left(&lab), Vec::<String>::new());
+    node.end();
+}
+
+#[test]
+fn a_refused_change_leaves_what_runs_at_work() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let image = lab.path("images/ends");
+    std::fs::create_dir_all(&image).unwrap();
+    let manifest = "name: ends\nkind: dpdk\nports: [left, right]\ndpdk: {program: /bin/false}\n";
+    std::fs::write(format!("{image}/function.yaml"), manifest).unwrap();
+    let (client, _server) = one_network(&lab);
+    let node = Node::start_with(&lab, &["--images", &lab.path("images")]);
+    node.weir(&["apply", &graph_of(&lab, "name: 'null', kind: process")]).ok();
+    until_pings(&client, "10.0.0.2");
+    let e = node.weir(&["apply", &graph_of(&lab, "name: ends")]).fails(1);
+    assert!(e.contains("what ran before goes on"), "{e}");
+    until_pings(&client, "10.0.0.2");
+    // Nor does it harm for good that its sockets are removed from outside.
+    for folder in std::fs::read_dir(lab.path("engine.ports")).unwrap() {
+        std::fs::remove_dir_all(folder.unwrap().path()).unwrap();
+    }
+    kill(worker(&lab).unwrap());
+    until_pings(&client, "10.0.0.2");
+    // One that hangs is started again when it is to change.
+    let pid = worker(&lab).unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGSTOP).unwrap();
+    node.weir(&["apply", &graph_of(&lab, "name: firewall, kind: process, params: {RULES: allow icmp}")]).ok();
+    assert_ne!(worker(&lab), Some(pid));
     until_pings(&client, "10.0.0.2");
     node.weir(&["delete", &lab.name("g")]).ok();
     assert_eq!(left(&lab), Vec::<String>::new());

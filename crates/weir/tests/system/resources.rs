@@ -6,12 +6,11 @@ use crate::functions::left;
 use crate::lab::{Lab, host, until};
 use crate::node::Node;
 
-/// A native image that does nothing, with a limit of memory.
-fn image(lab: &Lab, name: &str, memory: &str) {
+/// A native image that does nothing, with limits.
+fn image(lab: &Lab, name: &str, limits: &str) {
     let folder = lab.path(&format!("images/{name}"));
     std::fs::create_dir_all(format!("{folder}/scripts")).unwrap();
-    let text =
-        format!("name: {name}\ncapability: sink\nkind: native\nports: [p]\nnative: {{memory: {memory}}}\n");
+    let text = format!("name: {name}\ncapability: sink\nkind: native\nports: [p]\nnative: {{{limits}}}\n");
     std::fs::write(format!("{folder}/function.yaml"), text).unwrap();
     std::fs::write(format!("{folder}/scripts/start"), "#!/bin/sh\n").unwrap();
     host(&["chmod", "+x", &format!("{folder}/scripts/start")]).ok();
@@ -34,8 +33,8 @@ const OPTIONS: [&str; 3] = ["--memory", "8000", "--images"];
 fn more_memory_than_the_node_has_is_not_promised_unless_by_name() {
     let lab = Lab::new(&["node", "peer"]);
     lab.link(("node", "lan"), ("peer", "eth0"));
-    image(&lab, "big", "5 GB");
-    image(&lab, "small", "1 GB");
+    image(&lab, "big", "memory: 5 GB, cpu: 600");
+    image(&lab, "small", "memory: 1 GB");
     let images = lab.path("images");
     let node = Node::start_with(&lab, &[&OPTIONS[..], &[&images]].concat());
     let (first, first_id) = graph(&lab, 1, "name: big");
@@ -65,8 +64,10 @@ fn more_memory_than_the_node_has_is_not_promised_unless_by_name() {
     assert_eq!(node.weir(&["--json", "node", "--describe"]).json()["resources"]["overcommit"], true);
     node.end();
     let node = Node::start_with(&lab, &[&OPTIONS[..], &[&images]].concat());
-    let states = node.weir(&["--json", "ps"]).json();
-    assert!(states.as_array().unwrap().iter().all(|g| g["state"] == "running"), "{states}");
+    until("both run", || {
+        let states = node.weir(&["--json", "ps"]).json();
+        states.as_array().unwrap().iter().all(|g| g["state"] == "running")
+    });
     let (third, _) = graph(&lab, 3, "name: small");
     let e = node.weir(&["apply", &third]).fails(1);
     assert!(e.contains("0 bytes of 8 GB are left"), "{e}");
@@ -84,9 +85,11 @@ fn a_node_describes_itself_and_tells_when_that_changes() {
     let lab = Lab::new(&["node", "peer"]);
     lab.link(("node", "lan"), ("peer", "eth0"));
     lab.ip("node", "addr add 10.0.0.1/24 dev lan");
-    image(&lab, "small", "1 GB");
+    image(&lab, "small", "memory: 1 GB, cpu: 1000");
     let node = Node::start_with(&lab, &[&OPTIONS[..], &[&lab.path("images")], &["--cpus", "1.5"]].concat());
     let describe = || node.weir(&["--json", "node", "--describe"]).json();
+    let used = |domain: &Value| domain["resources"]["memory"]["used"].as_u64().unwrap();
+    until("the data plane takes memory", || used(&describe()) > 0);
     let before = describe();
     assert_eq!(before["endpoints"][0]["interface"], "lan");
     assert_eq!(before["endpoints"][0]["addresses"], json!(["10.0.0.1"]));
@@ -99,8 +102,6 @@ fn a_node_describes_itself_and_tells_when_that_changes() {
     assert!(["click", "native", "container"].iter().all(|k| kinds.contains(k)), "{kinds:?}");
     let (memory, cpu) = (&before["resources"]["memory"], &before["resources"]["cpu"]);
     assert_eq!((&memory["total"], &cpu["total"]), (&json!(8000u64 << 20), &json!(1500)));
-    let used = memory["used"].as_u64().unwrap();
-    assert!(used > 0, "the data plane takes some: {memory}");
 
     let events = || node.weir(&["events"]).ok();
     let told = || {
@@ -111,10 +112,13 @@ fn a_node_describes_itself_and_tells_when_that_changes() {
     node.weir(&["apply", &file]).ok();
     let now = describe();
     assert_eq!(now["endpoints"][0]["vlans"], json!([{ "vlan": 7, "graph": id }]));
-    assert!(now["resources"]["memory"]["used"].as_u64().unwrap() >= used.max(1 << 30), "{now}");
+    assert!(used(&now) > 1 << 30, "{now}");
     until("the event", || told() > earlier && events().contains("end points"));
     let text = node.weir(&["node", "--describe"]).ok();
-    assert!(text.contains(&format!("7 ({id})")) && text.contains("0 of 1.5 processors"), "{text}");
+    assert!(text.contains(&format!("7 ({id})")) && text.contains("1 of 1.5 processors"), "{text}");
+    let (more, _) = graph(&lab, 8, "name: small");
+    let e = node.weir(&["apply", &more]).fails(1);
+    assert!(e.contains(&format!("1 of processors, and 0.5 of 1.5 are left (graph {id} 1)")), "{e}");
     node.weir(&["delete", &id]).ok();
     assert_eq!(describe()["endpoints"][0]["vlans"], json!([]));
     assert_eq!(left(&lab), Vec::<String>::new());

@@ -33,10 +33,19 @@ const SHELL: &str = "/bin/sh";
 const GRAPH: &str = "function";
 /// How long a worker may take until it can be spoken to, and for an answer.
 const TIME: Duration = Duration::from_secs(10);
+/// What is said of a worker that says nothing.
+const SILENT: &str = "does not answer";
+/// Most bytes that a worker may say at a time.
+const MAX_ANSWER: usize = 1 << 20;
+/// Longest text of a refusal, in characters.
+const MAX_REFUSAL: usize = 2000;
 /// Most reasons for drops that are listened to, over all elements.
-const MAX_REASONS: usize = 10_000;
+const MAX_REASONS: usize = 1000;
 /// How often it is tried to speak to it at first.
 const STEP: Duration = Duration::from_millis(1);
+
+/// The first of the users that workers become.
+const FIRST_USER: u32 = 0x7000_0000;
 
 /// What runs functions in processes of their own.
 #[derive(Debug)]
@@ -60,7 +69,7 @@ impl Process {
         let control = self.sockets.of(cx.paths).join(CONTROL);
         let until = Instant::now() + TIME;
         loop {
-            match Connection::open(&control).await {
+            match Connection::open_bounded(&control, MAX_ANSWER).await {
                 Ok(connection) => return Ok(connection),
                 Err(_) if worker.is_some_and(process::Process::lives) && Instant::now() < until => {
                     sleep(STEP).await;
@@ -84,9 +93,12 @@ impl Process {
         };
         match timeout(TIME, connection.call(command)).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(CallError::Refused(errors))) => Err(failed(format!("refuses: {}", errors.join("; ")))),
-            Ok(Err(CallError::Lost(what))) => Err(failed(format!("does not answer: {what}"))),
-            Err(_) => Err(failed(format!("does not answer within {} seconds", TIME.as_secs()))),
+            Ok(Err(CallError::Refused(errors))) => {
+                let text: String = errors.join("; ").chars().take(MAX_REFUSAL).collect();
+                Err(failed(format!("refuses: {text}")))
+            }
+            Ok(Err(CallError::Lost(what))) => Err(failed(format!("{SILENT}: {what}"))),
+            Err(_) => Err(failed(format!("{SILENT} within {} seconds", TIME.as_secs()))),
         }
     }
 
@@ -103,6 +115,13 @@ impl Process {
         };
         self.call(cx, connection, command).await.map(drop)
     }
+}
+
+/// The user that a worker becomes: one of its own, since the kernel counts by user what all of them may take together. The range is
+/// nobody's by the conventions of systemd (uids-gids).
+fn user(paths: &Paths) -> u32 {
+    let number = paths.sockets.get(..7).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    FIRST_USER + number.unwrap_or(0)
 }
 
 #[async_trait]
@@ -127,12 +146,15 @@ impl Workload for Process {
     }
 
     async fn start(&self, cx: &Context<'_>) -> Result<Option<Main>, ComputeError> {
+        // Somebody may have removed it.
+        self.create(cx).await?;
         let request = SpawnRequest {
             id: 0,
             ports: self.sockets.of(cx.paths),
             netns: netns::path(&cx.paths.name),
             cgroups: Cgroup::named(&cx.paths.name).folders().cloned().collect(),
             log: cx.paths.log(),
+            user: user(cx.paths),
         };
         let from = cx.log_length();
         let pid = self.zygote.spawn(request).await.map_err(ComputeError::system("cannot start a worker"))?;
@@ -159,7 +181,14 @@ impl Workload for Process {
 
     async fn update(&self, cx: &Context<'_>, _: &Spec) -> Result<bool, ComputeError> {
         let connection = self.connect(cx, None).await?;
-        self.load(cx, &connection).await.map(|()| true)
+        match self.load(cx, &connection).await {
+            // It may come to it later, after something else was asked for: it is started again with what is asked for now.
+            Err(ComputeError::Program { what, .. }) if what.starts_with(SILENT) => {
+                tracing::warn!("function {} is started again: its worker {what}", cx.id);
+                Ok(false)
+            }
+            done => done.map(|()| true),
+        }
     }
 
     async fn stop(&self, _: &Context<'_>) -> Result<(), ComputeError> {

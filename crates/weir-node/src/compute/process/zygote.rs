@@ -7,6 +7,8 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -112,9 +114,13 @@ async fn replies(read: OwnedReadHalf, waiters: Waiters) {
             SpawnReply::Failed { id, what } => (id, Err(io::Error::other(what))),
         };
         let waiter = waiters.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-        if let Some(waiter) = waiter {
-            // One who does not wait any more has left a worker that nobody loads, and that its control group ends.
-            _ = waiter.send(result);
+        let refused = match waiter {
+            Some(waiter) => waiter.send(result).err(),
+            None => Some(result),
+        };
+        if let Some(Ok(pid)) = refused {
+            // Who asked does not wait any more: nobody would load this one, or watch it.
+            _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
     }
     waiters.lock().unwrap_or_else(PoisonError::into_inner).clear();

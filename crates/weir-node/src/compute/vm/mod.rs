@@ -69,13 +69,16 @@ impl Vm {
     }
 
     fn launch(cx: &Context<'_>, command: Vec<String>, terminal: bool) -> Launch {
+        let mut environment = cx.environment();
+        // What a guest writes to its disk.
+        environment.push(("TMPDIR".to_owned(), cx.paths.state().display().to_string()));
         Launch {
             mounts: None,
             netns: Some(netns::path(&cx.paths.name)),
             cgroup: Some(cx.paths.name.clone()),
             private: Vec::new(),
             directory: cx.paths.state(),
-            environment: cx.environment(),
+            environment,
             terminal,
             prefix: Vec::new(),
             command,
@@ -101,6 +104,7 @@ impl Vm {
         let text = format!(
             "{QEMU} -machine q35,memory-backend=ram -accel {accelerator} -smp {} -m {megabytes}M \
              -object memory-backend-memfd,id=ram,size={megabytes}M,share=on,seal=on \
+             -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny \
              -nodefaults -no-user-config -display none -no-reboot -chardev stdio,id=console,signal=off -serial chardev:console",
             vm.processors
         );
@@ -221,7 +225,7 @@ struct Card {
 
 impl Card {
     /// Adds it, as soon as the data plane is there: QEMU stands still until then.
-    async fn plug(&self, qmp: &mut Qmp) -> io::Result<()> {
+    async fn plug(&self, control: &Path) -> io::Result<()> {
         let until = Instant::now() + PATIENCE;
         while !self.socket.exists() {
             if Instant::now() > until {
@@ -229,6 +233,8 @@ impl Card {
             }
             sleep(STEP).await;
         }
+        // Not before: who else has something to ask would wait.
+        let mut qmp = Qmp::open(control).await?;
         let name = &self.name;
         let backend = json!({"type": "socket", "data": {
             "addr": {"type": "unix", "data": {"path": self.socket}}, "server": false, "reconnect": 1}});
@@ -300,6 +306,7 @@ impl Workload for Vm {
             // It is told them when it starts.
             return Ok(false);
         }
+        let control = self.control(cx);
         let mut qmp = self.qmp(cx).await?;
         for port in old.iter().filter(|p| !new.contains(p)) {
             if let Err(e) = Self::unplug(&mut qmp, port).await {
@@ -315,10 +322,14 @@ impl Workload for Vm {
         });
         let (cards, id) = (cards.collect::<Vec<Card>>(), cx.id.clone());
         let cgroup = Cgroup::named(&cx.paths.name);
+        let machine = cgroup.processes();
+        drop(qmp);
         // The data plane opens their sockets when this is done.
         tokio::spawn(async move {
             for card in cards {
-                if let Err(e) = card.plug(&mut qmp).await {
+                if let Err(e) = card.plug(&control).await
+                    && cgroup.processes() == machine
+                {
                     tracing::warn!("function {id} is started again to get its card {}: {e}", card.name);
                     // Who watches it does so.
                     return cgroup.signal(Signal::SIGKILL);

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-/// How long QEMU may take for an answer.
+/// How long QEMU may take for an answer, with all that it says before.
 const TIME: Duration = Duration::from_secs(10);
 /// Longest line in bytes.
 const MAX_LINE: u64 = 1 << 20;
@@ -23,7 +23,7 @@ impl Qmp {
     /// Connects, and makes itself known.
     pub(super) async fn open(socket: &Path) -> io::Result<Qmp> {
         let mut qmp = Qmp(BufReader::new(UnixStream::connect(socket).await?));
-        let greeting = qmp.line().await?;
+        let greeting = in_time(qmp.line()).await?;
         if greeting.get("QMP").is_none() {
             return Err(io::Error::other(format!("it greets with {greeting}")));
         }
@@ -33,6 +33,10 @@ impl Qmp {
 
     /// Has a command carried out.
     pub(super) async fn ask(&mut self, command: &str, arguments: Value) -> io::Result<Value> {
+        in_time(self.ask_patiently(command, arguments)).await
+    }
+
+    async fn ask_patiently(&mut self, command: &str, arguments: Value) -> io::Result<Value> {
         let mut line = json!({"execute": command, "arguments": arguments}).to_string();
         line.push('\n');
         self.0.get_mut().write_all(line.as_bytes()).await?;
@@ -51,22 +55,30 @@ impl Qmp {
 
     /// Waits for an event about a device.
     pub(super) async fn event(&mut self, name: &str, device: &str) -> io::Result<()> {
-        loop {
-            let line = self.line().await?;
-            if line["event"] == name && line["data"]["device"] == device {
-                return Ok(());
+        in_time(async {
+            loop {
+                let line = self.line().await?;
+                if line["event"] == name && line["data"]["device"] == device {
+                    return Ok(());
+                }
             }
-        }
+        })
+        .await
     }
 
     async fn line(&mut self) -> io::Result<Value> {
         let mut bytes = Vec::new();
         let mut read = (&mut self.0).take(MAX_LINE);
-        match timeout(TIME, read.read_until(b'\n', &mut bytes)).await {
-            Ok(Ok(0)) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(Ok(_)) => serde_json::from_slice(&bytes).map_err(io::Error::other),
-            Ok(Err(e)) => Err(e),
-            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "QEMU does not answer")),
+        match read.read_until(b'\n', &mut bytes).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => serde_json::from_slice(&bytes).map_err(io::Error::other),
         }
     }
+}
+
+/// A guest can make events without end: the time is for all of them.
+async fn in_time<T>(answer: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    timeout(TIME, answer)
+        .await
+        .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "QEMU does not answer")))
 }

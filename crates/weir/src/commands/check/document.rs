@@ -137,7 +137,7 @@ fn known(topology: &Topology, changes: &[Change]) -> Result<(), Failure> {
 }
 
 fn service_graph(images: &ImageArgs, name: String, text: &str, ui: &Ui) -> Result<Document, Failure> {
-    let compiled = images::compile(images, &name, text, ui)?.for_proof();
+    let compiled = images::compile(images, &name, text, ui)?;
     let refuse =
         |lines: Vec<String>| Failure::Refused(lines.iter().map(|l| format!("{name}: {l}")).collect());
     let graph = ServiceGraph::parse(text).map_err(|e| refuse(lines(&e)))?;
