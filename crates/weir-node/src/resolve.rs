@@ -172,7 +172,7 @@ fn fit<'t>(
     let Facts { obstacle, proved, inline, needs } = facts(template);
     let mut wrong: Vec<String> = obstacle.into_iter().collect();
     if f.constraints.proved && !proved {
-        wrong.push("it is not proved: only a Click script can be".to_owned());
+        wrong.push("it is not proved: only a Click script that runs inline can be".to_owned());
     }
     let memory = size(needs.memory);
     if let Some(most) = f.constraints.memory.filter(|most| needs.memory > most.bytes()) {

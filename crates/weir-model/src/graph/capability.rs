@@ -32,7 +32,7 @@ pub struct Constraints {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub cpu: Option<u32>,
-    /// Whether it must be proved: a Click script, its programs proved to end and to stay within their packets, so that requirements can be
+    /// Whether it must be proved: a Click script that runs inline, its programs proved to end and to stay within their packets, so that requirements can be
     /// checked through it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub proved: bool,

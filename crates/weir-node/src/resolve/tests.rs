@@ -102,7 +102,11 @@ fn each_image_that_does_not_fit_is_told_with_its_reasons() {
             "its version is 1.0, and >1 is asked for",
             "'new' is not made of numbers",
         ),
-        ("constraints: {proved: true}", "it is not proved: only a Click script can be", "RULES"),
+        (
+            "constraints: {proved: true}",
+            "it is not proved: only a Click script that runs inline can be",
+            "RULES",
+        ),
         (
             "constraints: {memory: 16 MB}",
             "it may take 32 MB of memory, and at most 16 MB is asked for",
