@@ -28,6 +28,10 @@ const SHELL: &str = "/bin/sh";
 
 /// How long a program may take until its ports are there: DPDK takes its memory first.
 const TIME: Duration = Duration::from_secs(30);
+/// How long it may take from then on until it is at work; one that is not busy by then may be none that polls.
+const SETTLE: Duration = Duration::from_secs(5);
+/// Processor time that only a thread which polls takes, in clock ticks (10 ms each).
+const BUSY: u64 = 10;
 /// How often they are looked for.
 const STEP: Duration = Duration::from_millis(10);
 
@@ -59,8 +63,24 @@ impl Dpdk {
         }
     }
 
+    /// The socket of a port, as the data plane finds it.
     fn socket(&self, cx: &Context<'_>, port: &PortNames) -> PathBuf {
         self.sockets.of(cx.paths).join(&port.inside)
+    }
+
+    /// The same as the program makes it. It is not found there: `net_memif` takes a peer before its queues are set up, and then forgets
+    /// what it was given.
+    fn early_socket(&self, cx: &Context<'_>, port: &PortNames) -> PathBuf {
+        self.sockets.of(cx.paths).join(format!(".{}", port.inside))
+    }
+
+    /// Lets the data plane find the sockets, when the program is at work: its threads never sleep then.
+    async fn publish(&self, cx: &Context<'_>, pid: Option<u32>) -> io::Result<()> {
+        let until = Instant::now() + SETTLE;
+        while !pid.is_some_and(is_busy) && Instant::now() < until {
+            sleep(STEP).await;
+        }
+        cx.spec.ports.iter().try_for_each(|p| fs::rename(self.early_socket(cx, p), self.socket(cx, p)))
     }
 
     /// The command line: what DPDK's environment is told, then the program's own arguments.
@@ -79,7 +99,7 @@ impl Dpdk {
             (dpdk.heap() >> 20).to_string(),
         ];
         for (i, port) in cx.spec.ports.iter().enumerate() {
-            let socket = self.socket(cx, port);
+            let socket = self.early_socket(cx, port);
             line.push(format!(
                 "--vdev=net_memif{i},role=server,socket-abstract=no,socket={}",
                 socket.display()
@@ -89,6 +109,19 @@ impl Dpdk {
         line.extend(dpdk.arguments.iter().map(|a| expand(a, &cx.spec.params)));
         line
     }
+}
+
+/// Whether another thread of a process than the first one has worked.
+fn is_busy(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let others = threads.filter(|t| t.file_name() != pid.to_string().as_str());
+    let worked = |thread: fs::DirEntry| -> Option<u64> {
+        let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
+        // Its name may have blanks. User and system time are fields 14 and 15, proc_pid_stat(5).
+        let times = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(2);
+        times.map(str::parse::<u64>).sum::<Result<u64, _>>().ok()
+    };
+    others.filter_map(worked).any(|time| time >= BUSY)
 }
 
 /// What DPDK calls a program, unlike all others.
@@ -143,11 +176,13 @@ impl Workload for Dpdk {
         let Work::Dpdk { dpdk } = &cx.spec.work else { return Ok(None) };
         for port in &cx.spec.ports {
             // DPDK does not take over what an earlier one has left.
-            match fs::remove_file(self.socket(cx, port)) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    return Err(ComputeError::system("cannot remove an old socket")(e));
+            for socket in [self.early_socket(cx, port), self.socket(cx, port)] {
+                match fs::remove_file(socket) {
+                    Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                        return Err(ComputeError::system("cannot remove an old socket")(e));
+                    }
+                    _ => {}
                 }
-                _ => {}
             }
         }
         let command = cx.launched(&self.launcher, &Self::launch(cx, self.command(cx, dpdk), false))?;
@@ -156,10 +191,10 @@ impl Workload for Dpdk {
         let from = cx.log_length();
         let mut child = cx.start_reading(Self::MAIN, command, input)?;
         let until = Instant::now() + TIME;
-        while !cx.spec.ports.iter().all(|p| self.socket(cx, p).exists()) {
-            // Who asks for the main process finds that it has ended, and says so.
+        while !cx.spec.ports.iter().all(|p| self.early_socket(cx, p).exists()) {
             if !matches!(child.try_wait(), Ok(None)) {
-                break;
+                // Who asks for the main process finds that it has ended, and says so.
+                return Ok(Some(Main::Child(child)));
             }
             if Instant::now() > until {
                 _ = child.start_kill();
@@ -169,6 +204,12 @@ impl Workload for Dpdk {
                 return Err(cx.with_output(failed, from));
             }
             sleep(STEP).await;
+        }
+        if let Err(e) = self.publish(cx, child.id()).await
+            && matches!(child.try_wait(), Ok(None))
+        {
+            _ = child.start_kill();
+            return Err(ComputeError::system("cannot move its sockets")(e));
         }
         Ok(Some(Main::Child(child)))
     }
