@@ -2,7 +2,6 @@
 //!
 //! The program listens at its sockets and the data plane connects to them: `net_memif` connects once, and its peer may come later.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -17,14 +16,11 @@ use nix::unistd::mkfifo;
 use tokio::time::{Instant, sleep};
 use weir_model::template::{self, expand};
 
+use super::ComputeError;
 use super::hosted::{Context, Main, Paths, Workload};
-use super::launch::{Launch, check_installed, is_installed, mounts_for_others};
+use super::launch::{check_installed, is_installed};
 use super::sockets::Sockets;
-use super::{ComputeError, netns};
 use crate::instance::{Kind, PortNames, Spec, Work};
-
-/// The user's shell, for those who look around in a function.
-const SHELL: &str = "/bin/sh";
 
 /// How long a program may take until its ports are there: DPDK takes its memory first.
 const TIME: Duration = Duration::from_secs(30);
@@ -39,28 +35,14 @@ const STEP: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub struct Dpdk {
     sockets: Sockets,
-    /// The command line that leads to [`Launch::exec`], without its last argument.
+    /// The command line that leads to [`Launch::exec`](super::launch::Launch::exec), without its last argument.
     launcher: Vec<OsString>,
 }
 
 impl Dpdk {
-    /// With the folder of sockets; `launcher` is the command line that leads to [`Launch::exec`].
+    /// With the folder of sockets; `launcher` is the command line that leads to [`Launch::exec`](super::launch::Launch::exec).
     pub fn new(sockets: Sockets, launcher: Vec<OsString>) -> Dpdk {
         Dpdk { sockets, launcher }
-    }
-
-    fn launch(cx: &Context<'_>, command: Vec<String>, terminal: bool) -> Launch {
-        Launch {
-            mounts: None,
-            netns: Some(netns::path(&cx.paths.name)),
-            cgroup: Some(cx.paths.name.clone()),
-            private: Vec::new(),
-            directory: cx.paths.state(),
-            environment: cx.environment(),
-            terminal,
-            prefix: Vec::new(),
-            command,
-        }
     }
 
     /// The socket of a port, as the data plane finds it.
@@ -163,13 +145,8 @@ impl Workload for Dpdk {
         Ok(())
     }
 
-    async fn fetch(&self, _: &Context<'_>) -> Result<(), ComputeError> {
-        Ok(())
-    }
-
-    async fn create(&self, cx: &Context<'_>) -> Result<(), ComputeError> {
-        let made = self.sockets.create(cx.paths);
-        made.map_err(ComputeError::system(format!("cannot make {}", self.sockets.of(cx.paths).display())))
+    fn sockets(&self) -> Option<&Sockets> {
+        Some(&self.sockets)
     }
 
     async fn start(&self, cx: &Context<'_>) -> Result<Option<Main>, ComputeError> {
@@ -185,7 +162,7 @@ impl Workload for Dpdk {
                 }
             }
         }
-        let command = cx.launched(&self.launcher, &Self::launch(cx, self.command(cx, dpdk), false))?;
+        let command = cx.launched(&self.launcher, &cx.launch(self.command(cx, dpdk), false))?;
         let input =
             silence(&cx.paths.folder.join("input")).map_err(ComputeError::system("cannot make its input"))?;
         let from = cx.log_length();
@@ -224,38 +201,7 @@ impl Workload for Dpdk {
         Ok(())
     }
 
-    async fn handler(&self, cx: &Context<'_>, name: &str, _: Option<&str>) -> Result<String, ComputeError> {
-        let what = format!("it has no handler {name}");
-        Err(ComputeError::Image { image: cx.spec.image.clone(), what })
-    }
-
-    fn inside(&self, cx: &Context<'_>) -> Launch {
-        Launch { mounts: Some(mounts_for_others()), ..Self::launch(cx, vec![SHELL.to_owned()], true) }
-    }
-
-    /// The program makes its ports.
-    async fn add_port(&self, _: &Paths, _: &PortNames) -> io::Result<()> {
-        Ok(())
-    }
-
-    async fn remove_port(&self, _: &PortNames) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn has_port(&self, _: &PortNames) -> bool {
-        true
-    }
-
-    async fn set_port(&self, _: &PortNames, _: bool) -> io::Result<()> {
-        Ok(())
-    }
-
-    async fn forget(&self, paths: &Paths, keep_state: bool) {
+    async fn forget(&self, paths: &Paths) {
         forget_runtime(paths);
-        if !keep_state {
-            self.sockets.remove(paths);
-        }
     }
-
-    fn retain(&self, _: &BTreeSet<String>) {}
 }

@@ -25,7 +25,7 @@ use weir_oci::{Digest, Root, Store};
 use weir_switch::hash::hash;
 
 use super::cgroup::Cgroup;
-use super::hosted::{Context, Main, Paths, Workload};
+use super::hosted::{Context, Main, Paths, SHELL, Workload};
 use super::launch::{Launch, is_installed, mounts_for_others};
 use super::netns::{self, Network};
 use super::{ComputeError, digest};
@@ -34,8 +34,6 @@ use crate::process::Process;
 
 /// The program that runs containers, and its Debian package.
 const RUNC: &str = "runc";
-/// The shell for those who look around in a function.
-const SHELL: &str = "/bin/sh";
 
 /// How long runc may take to remove a container.
 const DELETE_TIME: Duration = Duration::from_secs(10);
@@ -324,8 +322,7 @@ impl Workload for Container {
         let Work::Container { handlers, .. } = &cx.spec.work else {
             return Err(ComputeError::Missing(cx.id.clone()));
         };
-        let program =
-            handlers.get(name).ok_or_else(|| image(cx.spec, format!("it has no handler {name}")))?;
+        let program = handlers.get(name).ok_or_else(|| cx.no_handler(name))?;
         let line = vec![program.clone(), if value.is_some() { "write" } else { "read" }.to_owned()];
         let (command, job) = self.exec(cx, line)?;
         job.done(cx, cx.ask(&format!("handler {name}"), command, value).await)
@@ -358,7 +355,7 @@ impl Workload for Container {
         signal.flatten().unwrap_or(Signal::SIGTERM)
     }
 
-    async fn forget(&self, paths: &Paths, _: bool) {
+    async fn forget(&self, paths: &Paths) {
         if let Err(e) = self.delete(paths).await {
             tracing::warn!("the container {} is not wholly removed: {e}", paths.name);
         }

@@ -58,6 +58,7 @@ impl<W: Workload> Shared<W> {
         Cgroup::named(name)
             .create(spec.limits())
             .map_err(ComputeError::system(format!("cannot make the control group {name}")))?;
+        self.make_sockets(f)?;
         for port in &spec.ports {
             self.add_port(f, port).await?;
         }
@@ -66,15 +67,29 @@ impl<W: Workload> Shared<W> {
     }
 
     pub(super) async fn add_port(&self, f: &Function, port: &PortNames) -> Result<(), ComputeError> {
+        if self.workload.sockets().is_some() {
+            // The data plane, or the function, makes it in their folder.
+            return Ok(());
+        }
         let (inside, outside) = (&port.inside, &port.outside);
-        self.workload.add_port(&f.paths, port).await.map_err(ComputeError::system(format!(
+        netns::add_port(&f.paths.name, inside, outside).await.map_err(ComputeError::system(format!(
             "cannot make the port {inside} with its other end {outside}"
         )))
     }
 
     async fn remove_port(&self, port: &PortNames) -> Result<(), ComputeError> {
-        let removed = self.workload.remove_port(port).await;
-        removed.map_err(ComputeError::system(format!("cannot remove the port {}", port.outside)))
+        if self.workload.sockets().is_some() {
+            return Ok(());
+        }
+        let removed = netns::remove_port(&port.outside).await;
+        removed.map_err(ComputeError::system(format!("cannot remove the interface {}", port.outside)))
+    }
+
+    /// Makes the folder of a function's sockets, if its kind has such. Somebody may have removed it.
+    fn make_sockets(&self, f: &Function) -> Result<(), ComputeError> {
+        let Some(sockets) = self.workload.sockets() else { return Ok(()) };
+        let failed = format!("cannot make {}", sockets.of(&f.paths).display());
+        sockets.create(&f.paths).map_err(ComputeError::system(failed))
     }
 
     /// Brings a function to work that does not, and watches it.
@@ -95,6 +110,7 @@ impl<W: Workload> Shared<W> {
         record: &mut Record,
     ) -> Result<Option<Main>, ComputeError> {
         let started = async {
+            self.make_sockets(f)?;
             let cx = f.context(record);
             let from = cx.log_length();
             let mut main = self.workload.start(&cx).await?;
@@ -239,7 +255,11 @@ impl<W: Workload> Shared<W> {
             }
             ports.extend(record.spec().ports.clone());
         }
-        self.workload.forget(&f.paths, keep_state).await;
+        self.workload.forget(&f.paths).await;
+        // One that is made anew meets the data plane at the same sockets.
+        if let Some(sockets) = self.workload.sockets().filter(|_| !keep_state) {
+            sockets.remove(&f.paths);
+        }
         Cgroup::named(name)
             .remove()
             .await
@@ -289,10 +309,13 @@ impl<W: Workload> Shared<W> {
 
     /// Brings the ports of a function up or down.
     pub(super) async fn set_ports(&self, record: &Record, up: bool) -> Result<(), ComputeError> {
+        if self.workload.sockets().is_some() {
+            // What a paused function does not take stays in the shared memory, and is refused when that is full.
+            return Ok(());
+        }
         for port in &record.spec().ports {
             let outside = &port.outside;
-            self.workload
-                .set_port(port, up)
+            netns::set_up(outside, up)
                 .await
                 .map_err(ComputeError::system(format!("cannot bring {outside} up or down")))?;
         }

@@ -23,7 +23,7 @@ use super::{Compute, ComputeError, Health, Notice, Observed, netns};
 use crate::instance::{Instance, InstanceId, Kind};
 pub use record::{Paths, Record};
 use supervise::Supervision;
-pub use workload::{Context, Main, Workload};
+pub use workload::{Context, Main, SHELL, Workload};
 
 /// The driver of a kind.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Function {
         let name = &self.paths.name;
         netns::exists(name)
             && Cgroup::named(name).exists()
-            && record.spec().ports.iter().all(|p| workload.has_port(p))
+            && record.spec().ports.iter().all(|p| workload.sockets().is_some() || netns::has_port(&p.outside))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
-use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,10 +10,14 @@ use nix::sys::signal::Signal;
 use tokio::process::Child;
 
 use super::record::Paths;
-use crate::compute::launch::Launch;
+use crate::compute::launch::{Launch, mounts_for_others};
+use crate::compute::sockets::Sockets;
 use crate::compute::{ComputeError, digest, netns};
-use crate::instance::{InstanceId, Kind, PortNames, Spec};
+use crate::instance::{InstanceId, Kind, Spec};
 use crate::process::Process;
+
+/// The user's shell, for those who look around in a function.
+pub const SHELL: &str = "/bin/sh";
 
 /// What runs in functions of one kind.
 #[async_trait]
@@ -35,13 +38,24 @@ pub trait Workload: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// What it lacks.
-    fn check(&self, spec: &Spec) -> Result<(), ComputeError>;
+    fn check(&self, _: &Spec) -> Result<(), ComputeError> {
+        Ok(())
+    }
+
+    /// The sockets at which the data plane meets its functions; without them they have network interfaces.
+    fn sockets(&self) -> Option<&Sockets> {
+        None
+    }
 
     /// Brings the image here, if it is not.
-    async fn fetch(&self, cx: &Context<'_>) -> Result<(), ComputeError>;
+    async fn fetch(&self, _: &Context<'_>) -> Result<(), ComputeError> {
+        Ok(())
+    }
 
     /// Makes what it has beside namespace, control group, folder and ports, which are there.
-    async fn create(&self, cx: &Context<'_>) -> Result<(), ComputeError>;
+    async fn create(&self, _: &Context<'_>) -> Result<(), ComputeError> {
+        Ok(())
+    }
 
     /// Brings it to work; gives its main process, if it has one.
     async fn start(&self, cx: &Context<'_>) -> Result<Option<Main>, ComputeError>;
@@ -64,28 +78,10 @@ pub trait Workload: Debug + Send + Sync + 'static {
         before.digest == after.digest && before.work == after.work
     }
 
-    /// Makes a port; its other end is up.
-    async fn add_port(&self, paths: &Paths, port: &PortNames) -> io::Result<()> {
-        netns::add_port(&paths.name, &port.inside, &port.outside).await
-    }
-
-    /// Removes a port. One that is not there is no error.
-    async fn remove_port(&self, port: &PortNames) -> io::Result<()> {
-        netns::remove_port(&port.outside).await
-    }
-
-    /// Whether a port is there.
-    fn has_port(&self, port: &PortNames) -> bool {
-        netns::has_port(&port.outside)
-    }
-
-    /// Brings a port up, or down while its function is paused.
-    async fn set_port(&self, port: &PortNames, up: bool) -> io::Result<()> {
-        netns::set_up(&port.outside, up).await
-    }
-
     /// Undoes the start, after the main process has ended. What is left of its control group is killed then.
-    async fn stop(&self, cx: &Context<'_>) -> Result<(), ComputeError>;
+    async fn stop(&self, _: &Context<'_>) -> Result<(), ComputeError> {
+        Ok(())
+    }
 
     /// Undoes the creation.
     async fn destroy(&self, _: &Context<'_>) -> Result<(), ComputeError> {
@@ -102,22 +98,26 @@ pub trait Workload: Debug + Send + Sync + 'static {
         &self,
         cx: &Context<'_>,
         name: &str,
-        value: Option<&str>,
-    ) -> Result<String, ComputeError>;
+        _value: Option<&str>,
+    ) -> Result<String, ComputeError> {
+        Err(cx.no_handler(name))
+    }
 
     /// How a program is started inside.
-    fn inside(&self, cx: &Context<'_>) -> Launch;
+    fn inside(&self, cx: &Context<'_>) -> Launch {
+        Launch { mounts: Some(mounts_for_others()), ..cx.launch(vec![SHELL.to_owned()], true) }
+    }
 
     /// The signal that asks its main process to end.
     fn end_signal(&self, _: &Context<'_>) -> Signal {
         Signal::SIGTERM
     }
 
-    /// Removes what there is of a function beside what is common, whatever its record says; `keep_state`: to make it anew.
-    async fn forget(&self, _: &Paths, _keep_state: bool) {}
+    /// Removes what there is of a function beside what is common, whatever its record says.
+    async fn forget(&self, _: &Paths) {}
 
     /// Removes the node's copies of images but those with these digests.
-    fn retain(&self, used: &BTreeSet<String>);
+    fn retain(&self, _: &BTreeSet<String>) {}
 }
 
 /// A function that something is done with.
@@ -132,6 +132,26 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// How a program is started where the function is.
+    pub fn launch(&self, command: Vec<String>, terminal: bool) -> Launch {
+        Launch {
+            mounts: None,
+            netns: Some(netns::path(&self.paths.name)),
+            cgroup: Some(self.paths.name.clone()),
+            private: Vec::new(),
+            directory: self.paths.state(),
+            environment: self.environment(),
+            terminal,
+            prefix: Vec::new(),
+            command,
+        }
+    }
+
+    /// That the image has no such handler.
+    pub fn no_handler(&self, name: &str) -> ComputeError {
+        ComputeError::Image { image: self.spec.image.clone(), what: format!("it has no handler {name}") }
+    }
+
     /// Makes the node's own copy of an image that is a folder, which nobody changes.
     pub fn copy_image(&self, folder: &Path) -> Result<(), ComputeError> {
         let own = self.paths.image(&self.spec.digest);

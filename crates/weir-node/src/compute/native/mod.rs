@@ -10,13 +10,10 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use tokio::process::Command;
 
-use super::hosted::{Context, Main, Paths, Workload};
+use super::ComputeError;
+use super::hosted::{Context, Main, Paths, SHELL, Workload};
 use super::launch::{Launch, check_installed, mounts_for_others};
-use super::{ComputeError, netns};
 use crate::instance::{Kind, Spec, Work};
-
-/// The user's shell, for those who look around in a function.
-const SHELL: &str = "/bin/sh";
 
 /// What runs native functions.
 #[derive(Debug)]
@@ -42,25 +39,14 @@ impl Native {
     /// How a program is started where the function is.
     fn launch(cx: &Context<'_>, command: Vec<String>, terminal: bool) -> Launch {
         let text = |path: &Path| path.display().to_string();
-        let mut environment = cx.environment();
-        environment.push(("WEIR_IMAGE".to_owned(), text(&cx.paths.image(&cx.spec.digest))));
-        environment.push(("WEIR_STATE".to_owned(), text(&cx.paths.state())));
-        let private = match &cx.spec.work {
-            Work::Native { native, .. } => &native.private[..],
-            Work::Process { .. } | Work::Dpdk { .. } | Work::Vm { .. } | Work::Container { .. } => &[],
-        };
-        let private = private.iter().enumerate();
-        Launch {
-            mounts: None,
-            netns: Some(netns::path(&cx.paths.name)),
-            cgroup: Some(cx.paths.name.clone()),
-            private: private.map(|(i, seen)| (cx.paths.private(i), seen.into())).collect(),
-            directory: cx.paths.state(),
-            environment,
-            terminal,
-            prefix: Vec::new(),
-            command,
+        let mut launch = cx.launch(command, terminal);
+        launch.environment.push(("WEIR_IMAGE".to_owned(), text(&cx.paths.image(&cx.spec.digest))));
+        launch.environment.push(("WEIR_STATE".to_owned(), text(&cx.paths.state())));
+        if let Work::Native { native, .. } = &cx.spec.work {
+            let private = native.private.iter().enumerate();
+            launch.private = private.map(|(i, seen)| (cx.paths.private(i), seen.into())).collect();
         }
+        launch
     }
 
     /// A script, ready to be run.

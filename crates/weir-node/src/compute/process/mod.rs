@@ -6,9 +6,8 @@
 
 mod zygote;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -19,16 +18,13 @@ use weir_protocol::{Answer, CONTROL, Command, SpawnRequest};
 
 use super::cgroup::Cgroup;
 use super::hosted::{Context, Main, Paths, Workload};
-use super::launch::{Launch, mounts_for_others};
 use super::sockets::Sockets;
 use super::{ComputeError, netns};
 use crate::connection::{CallError, Connection};
-use crate::instance::{Kind, PortNames, Spec, Work};
+use crate::instance::{Kind, Spec, Work};
 use crate::process;
 use zygote::Zygote;
 
-/// The user's shell, for those who look around in a function.
-const SHELL: &str = "/bin/sh";
 /// What a worker calls the one graph that it runs.
 const GRAPH: &str = "function";
 /// How long a worker may take until it can be spoken to, and for an answer.
@@ -132,22 +128,11 @@ impl Workload for Process {
     // It has answered by then.
     const TRIAL: Duration = Duration::ZERO;
 
-    fn check(&self, _: &Spec) -> Result<(), ComputeError> {
-        Ok(())
-    }
-
-    async fn fetch(&self, _: &Context<'_>) -> Result<(), ComputeError> {
-        Ok(())
-    }
-
-    async fn create(&self, cx: &Context<'_>) -> Result<(), ComputeError> {
-        let made = self.sockets.create(cx.paths);
-        made.map_err(ComputeError::system(format!("cannot make {}", self.sockets.of(cx.paths).display())))
+    fn sockets(&self) -> Option<&Sockets> {
+        Some(&self.sockets)
     }
 
     async fn start(&self, cx: &Context<'_>) -> Result<Option<Main>, ComputeError> {
-        // Somebody may have removed it.
-        self.create(cx).await?;
         let request = SpawnRequest {
             id: 0,
             ports: self.sockets.of(cx.paths),
@@ -191,10 +176,6 @@ impl Workload for Process {
         }
     }
 
-    async fn stop(&self, _: &Context<'_>) -> Result<(), ComputeError> {
-        Ok(())
-    }
-
     async fn drops(&self, cx: &Context<'_>) -> BTreeMap<String, u64> {
         let status = async {
             let connection = self.connect(cx, None).await?;
@@ -220,8 +201,7 @@ impl Workload for Process {
         let Work::Process { handlers, .. } = &cx.spec.work else {
             return Err(ComputeError::Missing(cx.id.clone()));
         };
-        let image = |what: String| ComputeError::Image { image: cx.spec.image.clone(), what };
-        let handler = handlers.get(name).ok_or_else(|| image(format!("it has no handler {name}")))?.clone();
+        let handler = handlers.get(name).ok_or_else(|| cx.no_handler(name))?.clone();
         let graph = GRAPH.to_owned();
         let command = match value {
             Some(value) => Command::Write { graph, handler, value: value.to_owned() },
@@ -233,46 +213,4 @@ impl Workload for Process {
             _ => Ok(String::new()),
         }
     }
-
-    /// Where the worker is, but with the files of the node: it has none.
-    fn inside(&self, cx: &Context<'_>) -> Launch {
-        Launch {
-            mounts: Some(mounts_for_others()),
-            netns: Some(netns::path(&cx.paths.name)),
-            cgroup: Some(cx.paths.name.clone()),
-            private: Vec::new(),
-            directory: self.sockets.of(cx.paths),
-            environment: cx.environment(),
-            terminal: true,
-            prefix: Vec::new(),
-            command: vec![SHELL.to_owned()],
-        }
-    }
-
-    /// The data plane makes its end, a socket, in the folder.
-    async fn add_port(&self, _: &Paths, _: &PortNames) -> io::Result<()> {
-        Ok(())
-    }
-
-    async fn remove_port(&self, _: &PortNames) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn has_port(&self, _: &PortNames) -> bool {
-        true
-    }
-
-    /// What it does not take stays in the shared memory, and is refused when that is full.
-    async fn set_port(&self, _: &PortNames, _: bool) -> io::Result<()> {
-        Ok(())
-    }
-
-    async fn forget(&self, paths: &Paths, keep_state: bool) {
-        // One that is made anew meets the data plane at the same sockets.
-        if !keep_state {
-            self.sockets.remove(paths);
-        }
-    }
-
-    fn retain(&self, _: &BTreeSet<String>) {}
 }

@@ -21,7 +21,7 @@ use weir_model::template::{self, Accelerator, expand};
 
 use super::cgroup::Cgroup;
 use super::hosted::{Context, Main, Paths, Workload};
-use super::launch::{Launch, is_installed, mounts_for_others};
+use super::launch::{Launch, is_installed};
 use super::sockets::Sockets;
 use super::{ComputeError, netns};
 use crate::instance::{Kind, PortNames, Spec, Work};
@@ -30,8 +30,6 @@ use qmp::Qmp;
 /// The program that runs machines, and its Debian package.
 const QEMU: &str = "qemu-system-x86_64";
 const PACKAGE: &str = "qemu-system-x86";
-/// The user's shell, for those who look around in a function.
-const SHELL: &str = "/bin/sh";
 /// The control socket, beside those of the ports. It is no name of a port.
 const CONTROL: &str = ".qmp";
 /// Places for network cards that come while the machine runs.
@@ -68,21 +66,11 @@ impl Vm {
         Vm { functions, sockets, launcher, kvm: Mutex::default() }
     }
 
-    fn launch(cx: &Context<'_>, command: Vec<String>, terminal: bool) -> Launch {
-        let mut environment = cx.environment();
+    fn launch(cx: &Context<'_>, command: Vec<String>) -> Launch {
+        let mut launch = cx.launch(command, false);
         // What a guest writes to its disk.
-        environment.push(("TMPDIR".to_owned(), cx.paths.state().display().to_string()));
-        Launch {
-            mounts: None,
-            netns: Some(netns::path(&cx.paths.name)),
-            cgroup: Some(cx.paths.name.clone()),
-            private: Vec::new(),
-            directory: cx.paths.state(),
-            environment,
-            terminal,
-            prefix: Vec::new(),
-            command,
-        }
+        launch.environment.push(("TMPDIR".to_owned(), cx.paths.state().display().to_string()));
+        launch
     }
 
     fn control(&self, cx: &Context<'_>) -> PathBuf {
@@ -147,7 +135,7 @@ impl Vm {
         accelerator: &str,
     ) -> Result<Child, ComputeError> {
         _ = fs::remove_file(self.control(cx));
-        let command = Self::launch(cx, self.command(cx, vm, accelerator), false);
+        let command = Self::launch(cx, self.command(cx, vm, accelerator));
         let mut child = cx.start(Self::MAIN, cx.launched(&self.launcher, &command)?)?;
         let until = Instant::now() + TIME;
         // It waits for the data plane to take its cards before it listens to anybody; that its socket is there is enough.
@@ -168,7 +156,7 @@ impl Vm {
         }
         let spec = Spec { ports: Vec::new(), ..cx.spec.clone() };
         let alone = Context { spec: &spec, ..*cx };
-        let launch = Self::launch(&alone, self.command(&alone, vm, "kvm"), false);
+        let launch = Self::launch(&alone, self.command(&alone, vm, "kvm"));
         let mut command = alone.launched(&self.launcher, &launch)?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(ComputeError::system(format!("cannot start {QEMU}")))?;
@@ -285,9 +273,8 @@ impl Workload for Vm {
         cx.copy_image(folder)
     }
 
-    async fn create(&self, cx: &Context<'_>) -> Result<(), ComputeError> {
-        let made = self.sockets.create(cx.paths);
-        made.map_err(ComputeError::system(format!("cannot make {}", self.sockets.of(cx.paths).display())))
+    fn sockets(&self) -> Option<&Sockets> {
+        Some(&self.sockets)
     }
 
     async fn start(&self, cx: &Context<'_>) -> Result<Option<Main>, ComputeError> {
@@ -347,42 +334,6 @@ impl Workload for Vm {
     async fn resume(&self, cx: &Context<'_>) -> Result<bool, ComputeError> {
         let goes_on = self.qmp(cx).await?.ask("cont", json!({})).await;
         goes_on.map(|_| true).map_err(ComputeError::system("cannot go on with the machine"))
-    }
-
-    async fn stop(&self, _: &Context<'_>) -> Result<(), ComputeError> {
-        Ok(())
-    }
-
-    async fn handler(&self, cx: &Context<'_>, name: &str, _: Option<&str>) -> Result<String, ComputeError> {
-        let what = format!("it has no handler {name}");
-        Err(ComputeError::Image { image: cx.spec.image.clone(), what })
-    }
-
-    fn inside(&self, cx: &Context<'_>) -> Launch {
-        Launch { mounts: Some(mounts_for_others()), ..Self::launch(cx, vec![SHELL.to_owned()], true) }
-    }
-
-    /// The data plane makes its end, a socket, in the folder.
-    async fn add_port(&self, _: &Paths, _: &PortNames) -> io::Result<()> {
-        Ok(())
-    }
-
-    async fn remove_port(&self, _: &PortNames) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn has_port(&self, _: &PortNames) -> bool {
-        true
-    }
-
-    async fn set_port(&self, _: &PortNames, _: bool) -> io::Result<()> {
-        Ok(())
-    }
-
-    async fn forget(&self, paths: &Paths, keep_state: bool) {
-        if !keep_state {
-            self.sockets.remove(paths);
-        }
     }
 
     fn retain(&self, used: &BTreeSet<String>) {
