@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod driver;
+pub mod testpmd;
 
 use std::io::Read;
 use std::process::{Child, Stdio};
