@@ -49,7 +49,7 @@ struct Words {
     /// Two that it takes.
     two: [&'static str; 2],
     /// If it has a handler: a third for that; one that it refuses, and what it says then.
-    told: Option<[&'static str; 3]>,
+    handler: Option<[&'static str; 3]>,
 }
 
 /// Two hosts in one network, with the function between them.
@@ -92,7 +92,7 @@ fn port(inside: &str, outside: &str) -> PortNames {
 
 impl Wiring for Veth {
     fn words(&self) -> Words {
-        Words { two: ["one", "two"], told: Some(["another", "fail", "no such word"]) }
+        Words { two: ["one", "two"], handler: Some(["another", "fail", "no such word"]) }
     }
 
     fn spec(&self, word: &str, more: bool) -> Spec {
@@ -167,9 +167,9 @@ impl Shared {
 impl Wiring for Shared {
     fn words(&self) -> Words {
         match self.kind {
-            Kind::Process => Words { two: ["1", "2"], told: Some(["7", "300", "300"]) },
-            Kind::Dpdk => Words { two: ["io", "io"], told: None },
-            _ => Words { two: ["one", "two"], told: None },
+            Kind::Process => Words { two: ["1", "2"], handler: Some(["7", "300", "300"]) },
+            Kind::Dpdk => Words { two: ["io", "io"], handler: None },
+            _ => Words { two: ["one", "two"], handler: None },
         }
     }
 
@@ -247,7 +247,7 @@ async fn notice(notices: &mut UnboundedReceiver<Notice>, what: NoticeKind) -> No
 async fn begins(bench: &Bench<'_>, make: Make<'_>) -> Instance {
     let (sender, _keep) = unbounded_channel();
     let driver = make(sender);
-    let Words { two: [one, two], told } = bench.wiring.words();
+    let Words { two: [one, two], handler } = bench.wiring.words();
     let says = |driver: &dyn Compute, word: &str| {
         let log = std::fs::read_to_string(driver.log(&bench.id).unwrap()).unwrap();
         log.contains(&format!("working with {word}"))
@@ -264,7 +264,7 @@ async fn begins(bench: &Bench<'_>, make: Make<'_>) -> Instance {
     driver.start(id).await.unwrap();
     assert_eq!(driver.health(id), Some(Health::Running));
     bench.forwards(true);
-    if let Some([another, ..]) = told {
+    if let Some([another, ..]) = handler {
         assert_eq!(driver.read(id, "word").await.unwrap().trim(), one);
         driver.write(id, "word", another).await.unwrap();
         assert_eq!(driver.read(id, "word").await.unwrap().trim(), another);
@@ -298,7 +298,7 @@ async fn begins(bench: &Bench<'_>, make: Make<'_>) -> Instance {
     driver.update(&third).await.unwrap();
     bench.wiring.has_ports(bench.lab, &["left", "right"]);
     bench.forwards(true);
-    if let Some([_, fail, why]) = told {
+    if let Some([_, fail, why]) = handler {
         assert!(says(&*driver, two));
         let e = driver.update(&bench.with(fail, false)).await.unwrap_err().to_string();
         assert!(e.contains(why), "{e}");

@@ -1,9 +1,9 @@
 //! DPDK programs as functions: dpdk-testpmd, unmodified, between real hosts.
 
-use crate::functions::{graph, left, one_network, state};
+use crate::functions::{graph, left, one_network};
 use crate::lab::{Lab, poll, until_pings};
 use crate::node::Node;
-use crate::processes::{kill, worker};
+use crate::processes::{kill, next_daemon, worker};
 use crate::traffic::{big_file, sha256, web_server};
 
 #[test]
@@ -24,11 +24,7 @@ fn a_dpdk_program_forwards_dies_and_outlives_the_daemon() {
     assert!(status["functions"][0]["packets_out"].as_u64().unwrap() > 500, "{status}");
 
     let pid = worker(&lab).unwrap();
-    node.crash();
-    until_pings(&client, "10.0.0.2");
-    let node = Node::start(&lab);
-    assert!(poll(100, || state(&node, &lab) == "running"));
-    assert_eq!(worker(&lab), Some(pid));
+    let node = next_daemon(&lab, node, &[]);
     kill(pid);
     assert!(poll(200, || worker(&lab).is_some_and(|now| now != pid)));
     until_pings(&client, "10.0.0.2");

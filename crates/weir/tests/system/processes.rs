@@ -26,6 +26,17 @@ fn of_status(pid: i32, name: &str) -> String {
     line.unwrap_or_default().trim().to_owned()
 }
 
+/// The daemon dies: packets go on, and the next one, which is given, takes the function up.
+pub fn next_daemon<'a>(lab: &'a Lab, node: Node<'a>, options: &[&str]) -> Node<'a> {
+    let before = worker(lab);
+    node.crash();
+    until_pings(&lab.ns("client"), "10.0.0.2");
+    let node = Node::start_with(lab, options);
+    assert!(poll(100, || state(&node, lab) == "running"));
+    assert_eq!(worker(lab), before);
+    node
+}
+
 #[test]
 fn a_process_may_do_nothing_but_forward() {
     let lab = Lab::new(&["client", "node", "server"]);
@@ -89,12 +100,7 @@ fn a_process_keeps_its_connections_through_changes_and_outlives_the_daemon() {
     assert_eq!(worker(&lab), Some(pid));
     until_pings(&client, "10.0.0.2");
 
-    // The daemon dies: packets go on, and the next one takes it up.
-    node.crash();
-    until_pings(&client, "10.0.0.2");
-    let node = Node::start(&lab);
-    assert!(poll(100, || state(&node, &lab) == "running"));
-    assert_eq!(worker(&lab), Some(pid));
+    let node = next_daemon(&lab, node, &[]);
     // It can still make others.
     kill(pid);
     assert!(poll(100, || worker(&lab).is_some_and(|now| now != pid)));

@@ -1,9 +1,9 @@
 //! Virtual machines as functions: QEMU, unmodified, with a small guest that bridges, between real hosts.
 
-use crate::functions::{graph, graph_of, left, one_network, state};
+use crate::functions::{graph, graph_of, left, one_network};
 use crate::lab::{Lab, host, poll, repository, until_pings};
 use crate::node::Node;
-use crate::processes::{kill, worker};
+use crate::processes::{kill, next_daemon, worker};
 use crate::traffic::{big_file, sha256, web_server};
 
 /// The image of a guest that bridges.
@@ -42,11 +42,7 @@ fn a_virtual_machine_forwards_is_paused_dies_and_outlives_the_daemon() {
     assert_eq!(status["functions"][0]["engine"], "vm");
 
     let pid = worker(&lab).unwrap();
-    node.crash();
-    until_pings(&client, "10.0.0.2");
-    let node = Node::start_with(&lab, &options);
-    assert!(poll(100, || state(&node, &lab) == "running"));
-    assert_eq!(worker(&lab), Some(pid));
+    let node = next_daemon(&lab, node, &options);
     // A card more while it runs.
     let text = std::fs::read_to_string(graph_of(&lab, "name: guest")).unwrap();
     let more = lab.write("more.yaml", text.replace("{id: r}]", "{id: r}, {id: m}]"));
