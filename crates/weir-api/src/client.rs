@@ -10,6 +10,7 @@ use serde_json::Value;
 use ureq::Agent;
 use ureq::http::{Method, Request, Response};
 
+use crate::BASE;
 use crate::domain::Domain;
 use crate::events::{Event, EventList};
 use crate::functions::Inside;
@@ -235,7 +236,7 @@ impl NodeClient {
     #[expect(clippy::unnecessary_wraps, reason = "reads well where it is used")]
     fn lines<T>(&self, path: &str, prefix: &'static str, response: Response<ureq::Body>) -> Result<Lines<T>> {
         let reader: Box<dyn Read + Send> = Box::new(response.into_body().into_reader());
-        let url = format!("{}{path}", self.url);
+        let url = format!("{}{BASE}{path}", self.url);
         Ok(Lines { reader: BufReader::new(reader), prefix, url, item: PhantomData })
     }
 
@@ -252,7 +253,7 @@ impl NodeClient {
         body: &str,
         headers: &[(&str, &str)],
     ) -> Result<Response<ureq::Body>> {
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
+        let mut request = Request::builder().method(method).uri(format!("{}{BASE}{path}", self.url));
         if !kind.is_empty() {
             request = request.header("content-type", kind);
         }
@@ -294,7 +295,7 @@ impl NodeClient {
     }
 
     fn unexpected(&self, path: &str, what: String) -> ClientError {
-        ClientError::Protocol { url: format!("{}{path}", self.url), what }
+        ClientError::Protocol { url: format!("{}{BASE}{path}", self.url), what }
     }
 }
 

@@ -4,6 +4,9 @@
 
 #![forbid(unsafe_code)]
 
+/// Where the resources stand: the version of the interface.
+pub const BASE: &str = "/v1";
+
 pub mod client;
 pub mod domain;
 pub mod events;

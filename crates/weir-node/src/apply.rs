@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
-use weir_model::graph::ServiceGraph;
 use weir_oci::Source;
 use weir_switch::compile::CompileError;
 use weir_switch::lsi0::{Attachment, Base, Part};
@@ -15,14 +14,15 @@ use crate::accounts::Accounts;
 use crate::candidates::Candidates;
 use crate::connection::DataPlane;
 use crate::desired::{DesiredGraph, Place};
-use crate::events::NewEvent;
 use crate::mtu;
 use crate::node::Node;
 use crate::perform::{Refusals, Runtime};
-use crate::precondition::Precondition;
 use crate::resources::Resources;
 use crate::view::{Applied, ApplyError, Entry, Outcome, View};
 use weir_api::events::Kind;
+use weir_rest::body::Document;
+use weir_rest::precondition::Precondition;
+use weir_store::events::NewEvent;
 
 /// How documents are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,21 +38,6 @@ pub struct How {
 impl Default for How {
     fn default() -> How {
         How { change: true, together: true, again: false }
-    }
-}
-
-/// A document to apply.
-#[derive(Debug, Clone)]
-pub struct Document {
-    /// What it says.
-    pub graph: ServiceGraph,
-    /// How it was written.
-    pub text: Option<String>,
-}
-
-impl From<ServiceGraph> for Document {
-    fn from(graph: ServiceGraph) -> Document {
-        Document { graph, text: None }
     }
 }
 

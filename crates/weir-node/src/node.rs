@@ -13,22 +13,24 @@ use crate::accounts::Accounts;
 use crate::compute::{Drivers, Health};
 use crate::connection::DataPlane;
 use crate::desired::{DesiredGraph, FunctionRuntime};
-use crate::events::{Events, NewEvent};
 use crate::images::Images;
 use crate::instance::InstanceId;
 use crate::perform::{Runtime, StepError};
-use crate::precondition::Precondition;
 use crate::proof::{Proofs, follows_document};
 use crate::resources::{self, Resources};
-use crate::store::{Store, StoreError};
+use crate::store::Store;
 use crate::view::Failure;
 use weir_api::events::Kind;
 use weir_api::status::State;
+use weir_rest::events::Events;
+use weir_rest::precondition::Precondition;
+use weir_store::StoreError;
+use weir_store::events::NewEvent;
 
 /// How long functions of a graph may take together to say what they have dropped.
 const DROPS_TIME: Duration = Duration::from_secs(1);
 
-pub use crate::apply::{Document, How};
+pub use crate::apply::How;
 pub use crate::view::{Applied, ApplyError, Entry, Outcome, View};
 
 /// The node.
@@ -74,7 +76,7 @@ impl<D: DataPlane> Node<D> {
         Ok(Node {
             runtime: tokio::sync::Mutex::new(Runtime::new(plane.clone(), store.clone())),
             plane,
-            events: Events::new(store.clone()),
+            events: Events::new(store.database().clone()),
             store,
             drivers: Drivers::default(),
             images,

@@ -14,7 +14,8 @@ use crate::desired::DesiredGraph;
 use crate::instance::{Instance, Kind, SwitchSpec};
 use crate::node::blocking;
 use crate::reconcile::{Known, LSI0, Links, Point, Running, Step, Wanted, lsi0_of, reconcile};
-use crate::store::{Store, StoreError};
+use crate::store::Store;
+use weir_store::StoreError;
 
 /// Switches that are loaded at a time.
 const AT_A_TIME: usize = 64;

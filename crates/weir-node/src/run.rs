@@ -26,10 +26,11 @@ use crate::engine::{Engine, EngineEvent, EnginePlace};
 use crate::node::Node;
 use crate::resources::Resources;
 use crate::rest::router;
-use crate::store::{Store, StoreError};
+use crate::store::Store;
 use weir_api::events::Kind;
 use weir_oci::Registries;
 use weir_protocol::ports_folder;
+use weir_store::StoreError;
 
 /// How often what failed is tried again.
 const RETRY: Duration = Duration::from_secs(10);

@@ -6,20 +6,15 @@
 //! still be rolled back.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::path::Path;
+use std::sync::Arc;
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
+use weir_store::{Database, Result, Schema, StoreError};
 
 use crate::desired::DesiredGraph;
-use crate::events::NewEvent;
-use weir_api::events::{Event, Kind};
 
-/// Events that are kept.
-pub const MAX_EVENTS: u64 = 10_000;
-/// Version of the tables, SQLite's `user_version`.
-const SCHEMA: i64 = 1;
+const SCHEMA: Schema = Schema { version: 1, tables: TABLES, additions: ADDITIONS };
 
 const TABLES: &str = "
 CREATE TABLE graphs (
@@ -30,17 +25,10 @@ CREATE TABLE graphs (
     previous TEXT
 ) STRICT;
 CREATE TABLE written (graph TEXT PRIMARY KEY, tag TEXT NOT NULL, engine TEXT NOT NULL) STRICT;
-CREATE TABLE events (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    time INTEGER NOT NULL,
-    kind TEXT NOT NULL,
-    graph TEXT,
-    text TEXT NOT NULL
-) STRICT;
 ";
 
 /// What was added to the tables later.
-const MORE_TABLES: &str = "
+const ADDITIONS: &str = "
 CREATE TABLE IF NOT EXISTS drift (
     graph TEXT NOT NULL,
     function TEXT NOT NULL,
@@ -50,47 +38,6 @@ CREATE TABLE IF NOT EXISTS drift (
     PRIMARY KEY (graph, function, handler)
 ) STRICT;
 ";
-
-/// The store failed; what was asked for was not done.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// No space is left.
-    #[error("the store {path} cannot grow: the disk is full; free some space and try again")]
-    Full {
-        /// The store's file.
-        path: PathBuf,
-    },
-    /// It cannot be written.
-    #[error("the store {path} cannot be written; check its permissions and its file system")]
-    ReadOnly {
-        /// The store's file.
-        path: PathBuf,
-    },
-    /// It is not a store, or damaged.
-    #[error(
-        "the store {path} is damaged or not a store ({what}); move it away and start again: graphs that run go on, and have to be given anew"
-    )]
-    Corrupt {
-        /// The store's file.
-        path: PathBuf,
-        /// What SQLite or the reader said.
-        what: String,
-    },
-    /// Another daemon has it.
-    #[error("the store {path} is in use; another node daemon runs with it")]
-    Busy {
-        /// The store's file.
-        path: PathBuf,
-    },
-    /// Anything else.
-    #[error("the store {path} failed: {what}")]
-    Other {
-        /// The store's file.
-        path: PathBuf,
-        /// What SQLite said.
-        what: String,
-    },
-}
 
 /// A desired graph with its revision.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,51 +53,27 @@ pub struct Stored {
 /// The store.
 #[derive(Debug)]
 pub struct Store {
-    path: PathBuf,
-    db: Mutex<Connection>,
+    db: Arc<Database>,
 }
-
-type Result<T> = std::result::Result<T, StoreError>;
 
 impl Store {
     /// Opens the store, or makes a new one. The directory must exist.
     pub fn open(path: &Path) -> Result<Store> {
-        let fail = |e: rusqlite::Error| error(path, &e);
-        let db = Connection::open(path).map_err(fail)?;
-        db.busy_timeout(Duration::from_millis(500)).map_err(fail)?;
-        // Held until the daemon ends, however it ends.
-        db.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(fail)?;
-        db.pragma_update(None, "journal_mode", "WAL").map_err(fail)?;
-        db.pragma_update(None, "synchronous", "FULL").map_err(fail)?;
-        let check: String = db.query_row("PRAGMA quick_check(1)", [], |r| r.get(0)).map_err(fail)?;
-        let corrupt = |what: String| StoreError::Corrupt { path: path.into(), what };
-        if check != "ok" {
-            return Err(corrupt(check));
-        }
-        let version: i64 = db.pragma_query_value(None, "user_version", |r| r.get(0)).map_err(fail)?;
-        match version {
-            0 => db
-                .execute_batch(&format!("BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;"))
-                .map_err(fail)?,
-            SCHEMA => db.execute_batch("BEGIN IMMEDIATE; COMMIT;").map_err(fail)?,
-            other => return Err(corrupt(format!("its version is {other}, this daemon reads {SCHEMA}"))),
-        }
-        db.execute_batch(MORE_TABLES).map_err(fail)?;
-        Ok(Store { path: path.into(), db: Mutex::new(db) })
+        Ok(Store { db: Arc::new(Database::open(path, SCHEMA)?) })
+    }
+
+    /// The file, with the log of events.
+    pub fn database(&self) -> &Arc<Database> {
+        &self.db
     }
 
     /// The store's file.
     pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn db(&self) -> MutexGuard<'_, Connection> {
-        // A panic elsewhere leaves no half-done transaction: they roll back when dropped.
-        self.db.lock().unwrap_or_else(PoisonError::into_inner)
+        self.db.path()
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T> {
-        f(&mut self.db()).map_err(|e| error(&self.path, &e))
+        self.db.with(f)
     }
 
     /// All desired graphs by identifier.
@@ -161,7 +84,7 @@ impl Store {
         })?;
         let read = |(id, revision, text, pending): (String, u64, String, bool)| {
             let graph = serde_json::from_str(&text).map_err(|e| StoreError::Corrupt {
-                path: self.path.clone(),
+                path: self.path().to_owned(),
                 what: format!("graph {id} cannot be read: {e}"),
             })?;
             Ok((id, Stored { graph, revision, pending }))
@@ -233,7 +156,7 @@ impl Store {
         })?;
         let read = |text: String| {
             serde_json::from_str(&text)
-                .map_err(|e| StoreError::Corrupt { path: self.path.clone(), what: e.to_string() })
+                .map_err(|e| StoreError::Corrupt { path: self.path().to_owned(), what: e.to_string() })
         };
         previous.into_iter().map(|text| text.map(read).transpose()).collect()
     }
@@ -302,84 +225,21 @@ impl Store {
         })
     }
 
-    /// Adds events to the log and gives them back with their numbers; the oldest go when there are too many.
-    pub fn log(&self, events: &[NewEvent]) -> Result<Vec<Event>> {
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
-        self.with(|db| {
-            let tx = db.transaction()?;
-            let mut logged = Vec::new();
-            for NewEvent { kind, graph, text } in events {
-                tx.prepare_cached("INSERT INTO events (time, kind, graph, text) VALUES (?1, ?2, ?3, ?4)")?
-                    .execute(params![time, kind.name(), graph, text])?;
-                let id = Some(tx.last_insert_rowid() as u64);
-                logged.push(Event { id, time, kind: *kind, graph: graph.clone(), text: text.clone() });
-            }
-            let last = logged.last().and_then(|e| e.id).unwrap_or(0);
-            tx.execute("DELETE FROM events WHERE id <= ?1", [last.saturating_sub(MAX_EVENTS)])?;
-            tx.commit()?;
-            Ok(logged)
-        })
-    }
-
-    /// The newest events, of a graph or of all, oldest first.
-    pub fn last_events(&self, graph: Option<&str>, limit: u32) -> Result<Vec<Event>> {
-        let mut events: Vec<Event> = self.with(|db| {
-            let mut q = db.prepare(
-                "SELECT id, time, kind, graph, text FROM events WHERE ?1 IS NULL OR graph = ?1
-                 ORDER BY id DESC LIMIT ?2",
-            )?;
-            q.query_map(params![graph, limit], event)?.collect()
-        })?;
-        events.reverse();
-        Ok(events)
-    }
-
-    /// Events after the one with this number, at most `limit`.
-    pub fn events_after(&self, id: u64, limit: u32) -> Result<Vec<Event>> {
-        self.with(|db| {
-            let mut q = db.prepare(
-                "SELECT id, time, kind, graph, text FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
-            )?;
-            let id = i64::try_from(id).unwrap_or(i64::MAX);
-            q.query_map(params![id, limit], event)?.collect()
-        })
-    }
-
     fn text(&self, graph: &DesiredGraph) -> Result<String> {
         serde_json::to_string(graph)
-            .map_err(|e| StoreError::Other { path: self.path.clone(), what: e.to_string() })
+            .map_err(|e| StoreError::Other { path: self.path().to_owned(), what: e.to_string() })
     }
 
     /// Limits the file to its present size, as a full disk would, or lifts the limit.
     #[cfg(test)]
     pub(crate) fn set_full(&self, full: bool) {
-        let db = self.db();
-        let pages: i64 = db.pragma_query_value(None, "page_count", |r| r.get(0)).unwrap();
-        db.query_row(&format!("PRAGMA max_page_count = {}", if full { pages } else { 1 << 30 }), [], |_| {
-            Ok(())
+        self.with(|db| {
+            let pages: i64 = db.pragma_query_value(None, "page_count", |r| r.get(0))?;
+            let most = if full { pages } else { 1 << 30 };
+            db.query_row(&format!("PRAGMA max_page_count = {most}"), [], |_| Ok(()))
         })
         .unwrap();
     }
-}
-
-fn error(path: &Path, e: &rusqlite::Error) -> StoreError {
-    let path = path.to_path_buf();
-    match e.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => StoreError::Full { path },
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StoreError::ReadOnly { path },
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            StoreError::Corrupt { path, what: e.to_string() }
-        }
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path },
-        _ => StoreError::Other { path, what: e.to_string() },
-    }
-}
-
-/// An event of a row.
-fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
-    let kind: String = row.get(2)?;
-    let kind = Kind::from_name(&kind);
-    Ok(Event { id: Some(row.get(0)?), time: row.get(1)?, kind, graph: row.get(3)?, text: row.get(4)? })
 }
 
 #[cfg(test)]
@@ -430,40 +290,6 @@ mod tests {
         assert_eq!(store.graphs().unwrap()["a"].graph, old);
         store.set_full(false);
         store.propose(&[new.into()]).unwrap();
-    }
-
-    #[test]
-    fn a_file_that_is_no_store_and_a_second_daemon_are_refused() {
-        let (dir, _store) = store();
-        assert!(matches!(Store::open(&dir.path().join("node.db")), Err(StoreError::Busy { .. })));
-        let path = dir.path().join("text.db");
-        std::fs::write(&path, "no database ".repeat(1000)).unwrap();
-        let e = Store::open(&path).unwrap_err();
-        assert!(matches!(e, StoreError::Corrupt { .. }), "{e}");
-        assert!(Store::open(&dir.path().join("none/node.db")).is_err());
-    }
-
-    #[test]
-    fn events_are_numbered_across_restarts_and_the_oldest_go() {
-        let (dir, store) = store();
-        for i in 0..10 {
-            if i == 3 {
-                // As many transactions as events would take a while: jump.
-                let jump = "UPDATE sqlite_sequence SET seq = 10000 WHERE name = 'events'";
-                store.with(|db| db.execute(jump, [])).unwrap();
-            }
-            let events =
-                |text: &str| NewEvent { kind: Kind::Applied, graph: Some("a".into()), text: text.into() };
-            store.log(&[events("text")]).unwrap();
-        }
-        let ids: Vec<u64> = store.events_after(0, 100).unwrap().iter().filter_map(|e| e.id).collect();
-        assert_eq!(ids.last(), Some(&10_007));
-        assert!(ids.iter().all(|id| *id > 7), "{ids:?}");
-        drop(store);
-        let store = Store::open(&dir.path().join("node.db")).unwrap();
-        let events = NewEvent { kind: Kind::Print, graph: None, text: String::new() };
-        assert_eq!(store.log(&[events]).unwrap()[0].id, Some(10_008));
-        assert_eq!(store.events_after(u64::MAX, 1).unwrap(), []);
     }
 
     #[test]

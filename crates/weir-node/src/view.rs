@@ -9,7 +9,7 @@ use weir_switch::compile::CompileError;
 use weir_switch::lsi0::Conflict;
 
 use crate::desired::DesiredGraph;
-use crate::store::StoreError;
+use weir_store::StoreError;
 
 /// A graph of the node.
 #[derive(Debug, Clone)]
@@ -114,7 +114,7 @@ pub enum Outcome {
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// `POST` of a graph that is there.
-    #[error("there is a graph '{0}' already; change it with PUT /graphs/{0}")]
+    #[error("there is a graph '{0}' already; change it with PUT /v1/graphs/{0}")]
     Exists(String),
     /// The request has it twice.
     #[error("the request has graph '{0}' twice; leave one out")]

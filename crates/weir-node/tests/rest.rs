@@ -291,9 +291,9 @@ fn a_change_may_ask_that_the_graph_is_as_it_was_read() {
     let d = Daemon::start();
     let [first, second, third] = ["tcp", "udp", "icmp"].map(|p| firewall(&format!("allow {p}")));
     let request = |method: &str, headers: &[(&str, &str)], body: &str| {
-        d.send(method, "/graphs/fw", headers, body.as_bytes())
+        d.send(method, "/v1/graphs/fw", headers, body.as_bytes())
     };
-    let (status, kind, body) = d.raw("PUT", "/graphs/fw", &[("if-match", "*")], first.as_bytes());
+    let (status, kind, body) = d.raw("PUT", "/v1/graphs/fw", &[("if-match", "*")], first.as_bytes());
     assert!(status == 412 && kind == PROBLEM && body.contains("there is no graph 'fw'"), "{status} {body}");
     assert!(d.client.graphs().unwrap().is_empty());
     let created = request("PUT", &[("if-none-match", "*")], &first);
@@ -306,13 +306,13 @@ fn a_change_may_ask_that_the_graph_is_as_it_was_read() {
     let (status, newer) = request("PUT", &[("if-match", &tag)], &second);
     assert!(status == 200 && newer != tag, "{status} {newer}");
     assert_eq!(request("GET", &[], "").1, newer);
-    let (status, kind, body) = d.raw("PUT", "/graphs/fw", &[("if-match", &tag)], third.as_bytes());
+    let (status, kind, body) = d.raw("PUT", "/v1/graphs/fw", &[("if-match", &tag)], third.as_bytes());
     assert!(status == 412 && kind == PROBLEM && body.contains("nothing was changed"), "{status} {body}");
-    let (status, _, body) = d.raw("PUT", "/graphs/fw", &[("if-none-match", "*")], third.as_bytes());
+    let (status, _, body) = d.raw("PUT", "/v1/graphs/fw", &[("if-none-match", "*")], third.as_bytes());
     assert!(status == 412 && body.contains("is there"), "{status} {body}");
     assert_eq!(request("DELETE", &[("if-match", &tag)], "").0, 412);
     assert!(d.client.config("fw").unwrap().contains("allow udp"));
-    let (status, kind, body) = d.raw("PUT", "/graphs/fw", &[("if-match", "2")], third.as_bytes());
+    let (status, kind, body) = d.raw("PUT", "/v1/graphs/fw", &[("if-match", "2")], third.as_bytes());
     assert!(status == 400 && kind == PROBLEM && body.contains("quotes"), "{status} {body}");
 
     // One of several is enough. A graph that was made anew is another.
@@ -393,32 +393,32 @@ fn bad_requests_are_told_what_is_wrong_and_where() {
     assert_eq!(problem(c.plan(&wire("two", "eth3", "eth2"))).status, 409);
 
     let big = format!("id: x\nname: {}\n", "x".repeat(MAX_BODY));
-    let (status, kind, body) = d.raw("POST", "/graphs", &[], big.as_bytes());
+    let (status, kind, body) = d.raw("POST", "/v1/graphs", &[], big.as_bytes());
     assert!(status == 413 && kind == PROBLEM && body.contains("1048576"), "{body}");
-    let (status, kind, _) = d.raw("POST", "/graphs", &[], b"\xff\xfe");
+    let (status, kind, _) = d.raw("POST", "/v1/graphs", &[], b"\xff\xfe");
     assert_eq!((status, kind.as_str()), (400, PROBLEM));
     let yaml = wire("three", "eth5", "eth6");
     let (status, _, body) =
-        d.raw("POST", "/graphs", &[("content-type", "application/json")], yaml.as_bytes());
+        d.raw("POST", "/v1/graphs", &[("content-type", "application/json")], yaml.as_bytes());
     assert_eq!(status, 400, "{body}");
     let (status, kind, body) = d.raw("GET", "/nothing", &[], b"");
     assert!(status == 404 && kind == PROBLEM && body.contains("/docs"), "{body}");
-    let (status, kind, body) = d.raw("PUT", "/graphs/one?agian=true", &[], yaml.as_bytes());
+    let (status, kind, body) = d.raw("PUT", "/v1/graphs/one?agian=true", &[], yaml.as_bytes());
     assert!(status == 400 && kind == PROBLEM && body.contains("agian"), "{body}");
-    let (status, kind, _) = d.raw("GET", "/graphs/%ff", &[], b"");
+    let (status, kind, _) = d.raw("GET", "/v1/graphs/%ff", &[], b"");
     assert_eq!((status, kind.as_str()), (400, PROBLEM));
-    let (status, kind, body) = d.raw("GET", "/events", &[("last-event-id", "x")], b"");
+    let (status, kind, body) = d.raw("GET", "/v1/events", &[("last-event-id", "x")], b"");
     assert!(status == 400 && kind == PROBLEM && body.contains("Last-Event-ID"), "{body}");
-    let (status, kind, _) = d.raw("DELETE", "/graphs", &[], b"");
+    let (status, kind, _) = d.raw("DELETE", "/v1/graphs", &[], b"");
     assert_eq!((status, kind.as_str()), (405, PROBLEM));
-    let (status, kind, body) = d.raw("POST", "/graphs/one/trace", &[], b"{\"cuont\": 1}");
+    let (status, kind, body) = d.raw("POST", "/v1/graphs/one/trace", &[], b"{\"cuont\": 1}");
     assert!(status == 400 && kind == PROBLEM && body.contains("cuont"), "{body}");
-    let (status, _, _) = d.raw("POST", "/graphs", &[("origin", "http://evil.example")], yaml.as_bytes());
+    let (status, _, _) = d.raw("POST", "/v1/graphs", &[("origin", "http://evil.example")], yaml.as_bytes());
     assert_eq!(status, 403);
     let evil = [("origin", "http://evil.example:80"), ("host", "evil.example:80")];
-    assert_eq!(d.raw("POST", "/graphs", &evil, yaml.as_bytes()).0, 403);
+    assert_eq!(d.raw("POST", "/v1/graphs", &evil, yaml.as_bytes()).0, 403);
     let own = format!("http://{}", d.address);
-    assert_eq!(d.raw("POST", "/graphs", &[("origin", &own)], yaml.as_bytes()).0, 201);
+    assert_eq!(d.raw("POST", "/v1/graphs", &[("origin", &own)], yaml.as_bytes()).0, 201);
 }
 
 #[test]

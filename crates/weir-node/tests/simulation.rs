@@ -16,9 +16,9 @@ use weir_node::compute::dummy::Dummy;
 use weir_node::compute::{Drivers, Health};
 use weir_node::connection::{CallError, DataPlane};
 use weir_node::node::{ApplyError, How, Node, Outcome};
-use weir_node::precondition::Precondition;
 use weir_node::store::Store;
 use weir_protocol::{Answer, Command};
+use weir_rest::precondition::Precondition;
 
 /// No condition.
 static ALWAYS: Precondition = Precondition { fits: None, differs: None };

@@ -14,9 +14,10 @@ use weir_api::node::Health;
 use weir_api::problem::Problem;
 use weir_model::template::TemplatePort;
 use weir_protocol::{Answer, Command};
+use weir_rest::body::{Received, bytes};
+use weir_rest::extract::{Path, Query};
 
-use super::extract::{Path, Query};
-use super::{App, Received, bytes, entry, log};
+use super::{App, entry, log};
 use crate::compute::Compute;
 use crate::connection::DataPlane;
 use crate::desired::{FunctionRuntime, PublicHandler};

@@ -6,18 +6,21 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
+use weir_api::BASE;
 use weir_api::graphs::{AppliedGraph, AppliedList, Changed, GraphSummary, ListOutcome};
 use weir_api::plan::Plan;
 use weir_api::problem::{Mistake, Problem};
 use weir_api::status::GraphStatus;
 use weir_protocol::{Answer, Command};
+use weir_rest::body::{Document, Received, document, documents};
+use weir_rest::extract::{Path, Query};
+use weir_rest::precondition::Precondition;
+use weir_rest::to_the_end;
 
-use super::extract::{Path, Query};
-use super::{App, Received, document, documents, entry, to_the_end};
+use super::{App, entry};
 use crate::connection::DataPlane;
 use crate::desired::FunctionRuntime;
-use crate::node::{Applied, ApplyError, Document, Entry, How, Outcome};
-use crate::precondition::Precondition;
+use crate::node::{Applied, ApplyError, Entry, How, Outcome};
 use crate::{mtu, plan, traffic};
 
 /// All graphs.
@@ -200,7 +203,7 @@ async fn apply(app: App, graph: Document, how: How, condition: Precondition) -> 
     let Applied { revision, outcome } = applied;
     let created = outcome == Outcome::Created;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
-    let location = format!("/graphs/{id}");
+    let location = format!("{BASE}/graphs/{id}");
     let warnings = app.graph(&id).map(|e| mtu::told(&e.graph)).unwrap_or_default();
     let unchanged = outcome == Outcome::Unchanged;
     let changed = Changed { id: id.clone(), revision, unchanged, warnings };

@@ -24,6 +24,7 @@ pub(super) fn complete(api: OpenApi) -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
     });
+    api["servers"] = json!([{ "url": weir_api::BASE }]);
     let mut schema = weir_model::graph::sffg_json_schema();
     relocate(&mut schema);
     api["components"]["schemas"]["ServiceGraphDocument"] = schema;

@@ -6,17 +6,6 @@ use weir_api::problem::{Mistake, Problem};
 use crate::compute::ComputeError;
 use crate::connection::CallError;
 use crate::node::ApplyError;
-use crate::store::StoreError;
-
-impl From<StoreError> for Problem {
-    fn from(e: StoreError) -> Self {
-        let status = match e {
-            StoreError::Full { .. } => StatusCode::INSUFFICIENT_STORAGE,
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        Problem::new(status, e.to_string())
-    }
-}
 
 impl From<CallError> for Problem {
     fn from(e: CallError) -> Self {

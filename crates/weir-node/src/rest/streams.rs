@@ -6,30 +6,26 @@ use std::convert::Infallible;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::sse::{self, KeepAlive, Sse};
+use axum::http::{HeaderMap, header};
+use axum::response::sse::Sse;
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
-use tokio::sync::broadcast::error::RecvError;
+use serde::Serialize;
 use tokio::sync::mpsc;
-use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use utoipa::IntoParams;
 use weir_api::events::{Event, EventList};
 use weir_api::problem::Problem;
 use weir_api::watch::{CaptureRequest, Captured, TraceRequest};
 use weir_protocol::Command;
+use weir_rest::body::{Received, json};
+use weir_rest::events::KeptOptions;
+use weir_rest::extract::{Path, Query};
 
-use super::extract::{Path, Query};
-use super::{App, Received, entry, json};
+use super::{App, entry};
 use crate::connection::EventStream;
 use crate::status::{WatchedPoint, points_of};
-use crate::store::{MAX_EVENTS, StoreError};
 
 /// Most packets of one trace.
 const MAX_TRACE: u32 = 10_000;
-/// Events that are read from the store at a time.
-const PAGE: u32 = 500;
 
 /// Follows the next packets of a graph. The body is one JSON value a line for each packet.
 #[utoipa::path(post, path = "/graphs/{id}/trace", tag = "watch",
@@ -153,36 +149,8 @@ fn lines<T: Serialize>(
 pub(super) async fn events(
     State(app): State<App>,
     headers: HeaderMap,
-) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Problem> {
-    let last = headers.get("last-event-id").map(|v| v.to_str().ok().and_then(|v| v.trim().parse().ok()));
-    let last = last.map(|number| {
-        let wrong = "Last-Event-ID is the number of an event; 0 asks for all that are kept";
-        number.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, wrong))
-    });
-    let last = last.transpose()?;
-    let (sender, receiver) = mpsc::channel(64);
-    // Listening begins before the store is read: nothing falls in between.
-    let listener = app.events.listen();
-    tokio::spawn(follow(app, listener, last, sender));
-    Ok(Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::default()))
-}
-
-/// Which events to list.
-#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct KeptOptions {
-    /// Only those of this graph.
-    #[serde(default)]
-    graph: Option<String>,
-    /// How many at most, the newest; 100 if it is left out.
-    #[serde(default = "hundred")]
-    #[param(minimum = 0, maximum = 10_000, default = 100)]
-    limit: u32,
-}
-
-fn hundred() -> u32 {
-    100
+) -> Result<Sse<weir_rest::events::EventStream>, Problem> {
+    weir_rest::events::stream(&app.events, &headers, |_| true)
 }
 
 /// The newest events of those that are kept.
@@ -192,84 +160,7 @@ fn hundred() -> u32 {
 ))]
 pub(super) async fn kept(
     State(app): State<App>,
-    Query(KeptOptions { graph, limit }): Query<KeptOptions>,
+    Query(options): Query<KeptOptions>,
 ) -> Result<Json<EventList>, Problem> {
-    if u64::from(limit) > MAX_EVENTS {
-        let detail = format!("limit: at most {MAX_EVENTS} events are kept");
-        return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
-    }
-    let events = app.blocking(move |store| store.last_events(graph.as_deref(), limit)).await?;
-    Ok(Json(EventList { events }))
-}
-
-type Sender = mpsc::Sender<Result<sse::Event, Infallible>>;
-
-async fn follow(
-    app: App,
-    mut listener: tokio::sync::broadcast::Receiver<Event>,
-    last: Option<u64>,
-    sender: Sender,
-) {
-    let mut seen = last;
-    if let Some(id) = last {
-        match missed(&app, id, &sender).await {
-            Some(id) => seen = Some(id),
-            None => return,
-        }
-    }
-    loop {
-        let event = tokio::select! {
-            event = listener.recv() => event,
-            () = sender.closed() => return,
-        };
-        match event {
-            Ok(event) => {
-                if event.id.is_some() && event.id <= seen {
-                    continue;
-                }
-                seen = event.id.or(seen);
-                if sender.send(Ok(item(&event))).await.is_err() {
-                    return;
-                }
-            }
-            // Too slow: what was missed is in the store, if it was ever to be kept.
-            Err(RecvError::Lagged(_)) => match missed(&app, seen.unwrap_or(u64::MAX), &sender).await {
-                Some(id) if seen.is_some() => seen = Some(id),
-                Some(_) => {}
-                None => return,
-            },
-            Err(RecvError::Closed) => return,
-        }
-    }
-}
-
-/// Sends what the store has after `id`; gives the last number, or nothing if the client went.
-async fn missed(app: &App, mut id: u64, sender: &Sender) -> Option<u64> {
-    loop {
-        let (store, from) = (app.store.clone(), id);
-        let read: Result<Vec<Event>, StoreError> =
-            tokio::task::spawn_blocking(move || store.events_after(from, PAGE))
-                .await
-                .unwrap_or(Ok(Vec::new()));
-        let events = read.unwrap_or_else(|e| {
-            tracing::error!("events cannot be read: {e}");
-            Vec::new()
-        });
-        if events.is_empty() {
-            return Some(id);
-        }
-        for event in events {
-            id = event.id.unwrap_or(id);
-            sender.send(Ok(item(&event))).await.ok()?;
-        }
-    }
-}
-
-fn item(event: &Event) -> sse::Event {
-    let data = serde_json::to_string(event).unwrap_or_default();
-    let item = sse::Event::default().event(event.kind.name()).data(data);
-    match event.id {
-        Some(id) => item.id(id.to_string()),
-        None => item,
-    }
+    weir_rest::events::kept(&app.events, options).await.map(Json)
 }

@@ -335,7 +335,7 @@ fn a_broken_image_is_told_and_the_others_work() {
         lab.write(&format!("{name}.yaml"), text)
     };
     let node = Node::start_with(&lab, &["--images", &images]);
-    let list = lab.ns("node").run(&["curl", "-sS", "http://127.0.0.1:7400/images"]).json();
+    let list = lab.ns("node").run(&["curl", "-sS", "http://127.0.0.1:7400/v1/images"]).json();
     let broken: Vec<&str> =
         list["errors"].as_array().unwrap().iter().map(|e| e["name"].as_str().unwrap()).collect();
     assert_eq!(broken.len(), 3, "{list}");

@@ -20,7 +20,7 @@ fn rest_does_what_its_description_says() {
             "--config-file",
             config.to_str().unwrap(),
             "run",
-            "http://127.0.0.1:7400/openapi.json",
+            "http://127.0.0.1:7400/v1/openapi.json",
             // Traces, captures and events have no end.
             "--exclude-path-regex",
             "(events|trace|capture)$",

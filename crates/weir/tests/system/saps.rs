@@ -297,7 +297,7 @@ fn the_nodes_rest_is_reached_through_a_firewall_in_a_graph() {
     node.weir(&["apply", &file]).ok();
     let client = lab.ns("client");
     let get = |url: &str| client.run(&["curl", "-sS", "-f", "--max-time", "2", url]);
-    until("REST", || get("http://10.7.0.9:7400/graphs").stdout.contains("the node behind a firewall"));
+    until("REST", || get("http://10.7.0.9:7400/v1/graphs").stdout.contains("the node behind a firewall"));
     let _other = web_server(&lab, "node", 7401, &lab.path(""));
     get("http://10.7.0.9:7401/").fails(28);
     assert!(!pings(&client, "10.7.0.9"));
@@ -309,12 +309,12 @@ fn the_nodes_rest_is_reached_through_a_firewall_in_a_graph() {
     node.crash();
     let node = Node::start_with(&lab, &["--listen", "0.0.0.0:7400"]);
     assert_eq!(index(), before);
-    until("REST", || get("http://10.7.0.9:7400/graphs").code == 0);
+    until("REST", || get("http://10.7.0.9:7400/v1/graphs").code == 0);
     let file = lab.write("graph.yaml", HOST.replace("10.7.0.9/24", "10.7.0.10/24"));
     node.weir(&["apply", &file]).ok();
     assert!(address().ok().contains("10.7.0.10/24"));
-    until("REST", || get("http://10.7.0.10:7400/graphs").code == 0);
-    get("http://10.7.0.9:7400/graphs").fails(28);
+    until("REST", || get("http://10.7.0.10:7400/v1/graphs").code == 0);
+    get("http://10.7.0.9:7400/v1/graphs").fails(28);
     node.weir(&["delete", "host"]).ok();
     assert_ne!(address().code, 0);
     node.end();

@@ -9,7 +9,8 @@ use crate::precondition::{Precondition, Tags};
 use weir_api::problem::Problem;
 
 /// Parts of the path.
-pub(super) struct Path<T>(pub T);
+#[derive(Debug)]
+pub struct Path<T>(pub T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
     type Rejection = Problem;
@@ -21,7 +22,8 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 }
 
 /// The query.
-pub(super) struct Query<T>(pub T);
+#[derive(Debug)]
+pub struct Query<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;

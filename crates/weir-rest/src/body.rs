@@ -1,0 +1,127 @@
+//! Bodies of requests.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderMap, StatusCode, header};
+use weir_api::problem::Problem;
+use weir_model::graph::{MAX_BODY, ServiceGraph};
+
+/// Most bytes of a list of documents.
+pub const MAX_LIST: usize = 64 << 20;
+
+/// A request's body, or why it cannot be had.
+pub type Received = Result<Bytes, BytesRejection>;
+
+/// A document to apply.
+#[derive(Debug, Clone)]
+pub struct Document {
+    /// What it says.
+    pub graph: ServiceGraph,
+    /// How it was written.
+    pub text: Option<String>,
+}
+
+impl From<ServiceGraph> for Document {
+    fn from(graph: ServiceGraph) -> Document {
+        Document { graph, text: None }
+    }
+}
+
+/// A graph document of a request's body, JSON or YAML.
+pub fn document(headers: &HeaderMap, body: Received) -> Result<Document, Problem> {
+    let body = bytes(body)?;
+    let text = text(&body)?;
+    let graph = match format(headers) {
+        Format::Json => ServiceGraph::from_json(text),
+        Format::Yaml => ServiceGraph::from_yaml(text),
+        Format::Unknown => ServiceGraph::parse(text),
+    };
+    let graph = graph.map_err(Problem::from)?;
+    Ok(Document { graph, text: Some(text.to_owned()) })
+}
+
+/// A document of a list: its identifier (or its place, if it has none), and the graph or what is wrong with it.
+pub type Listed = (String, Result<Document, Problem>);
+
+/// The graph documents of a list in JSON, each a map, or a text in JSON or YAML.
+pub fn documents(headers: &HeaderMap, body: Received) -> Result<Vec<Listed>, Problem> {
+    let body = long_bytes(body, MAX_LIST)?;
+    let wrong = |what: String| Problem::new(StatusCode::BAD_REQUEST, what);
+    if format(headers) == Format::Yaml {
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "give a list of documents as JSON"));
+    }
+    let list: Vec<serde_json::Value> = serde_json::from_str(text(&body)?)
+        .map_err(|e| wrong(format!("the body is no JSON list of documents: {e}")))?;
+    let read = |(i, value): (usize, &serde_json::Value)| {
+        let id = value.get("sffg").unwrap_or(value).get("id").and_then(|id| id.as_str());
+        let id = id.map_or_else(|| format!("number {}", i + 1), str::to_owned);
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let graph = if text.len() > MAX_BODY {
+            Err(Problem::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                format!("the document is too large; at most {MAX_BODY} bytes are taken"),
+            ))
+        } else {
+            ServiceGraph::parse(&text).map_err(Problem::from)
+        };
+        let id = graph.as_ref().map_or(id, |g| g.id.to_string());
+        (id, graph.map(|graph| Document { graph, text: Some(text) }))
+    };
+    Ok(list.iter().enumerate().map(read).collect())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Json,
+    Yaml,
+    Unknown,
+}
+
+fn format(headers: &HeaderMap) -> Format {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if kind.ends_with("/json") || kind.ends_with("+json") {
+        Format::Json
+    } else if kind.ends_with("yaml") {
+        Format::Yaml
+    } else {
+        Format::Unknown
+    }
+}
+
+fn text(body: &Bytes) -> Result<&str, Problem> {
+    std::str::from_utf8(body)
+        .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not UTF-8 text: {e}")))
+}
+
+/// A body of at most [`MAX_BODY`] bytes.
+///
+/// # Errors
+/// It is larger, or did not come whole.
+pub fn bytes(body: Received) -> Result<Bytes, Problem> {
+    long_bytes(body, MAX_BODY)
+}
+
+/// A body of at most so many bytes.
+fn long_bytes(body: Received, most: usize) -> Result<Bytes, Problem> {
+    let large = || {
+        let text = format!("the body is too large; at most {most} bytes are taken");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+    };
+    match body {
+        Ok(body) if body.len() > most => Err(large()),
+        Ok(body) => Ok(body),
+        Err(e) if e.status() == StatusCode::PAYLOAD_TOO_LARGE => Err(large()),
+        Err(e) => Err(Problem::new(e.status(), e.body_text())),
+    }
+}
+
+/// A JSON body of another kind.
+pub fn json<T: serde::de::DeserializeOwned>(body: Received) -> Result<Json<T>, Problem> {
+    let body = bytes(body)?;
+    let text: &[u8] = if body.is_empty() { b"{}" } else { &body };
+    serde_json::from_slice(text)
+        .map(Json)
+        .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not what is asked for: {e}")))
+}

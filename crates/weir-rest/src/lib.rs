@@ -1,0 +1,26 @@
+//! What the REST servers of nodes and controllers share: requests are read, problems answered and events streamed in the same
+//! manner by both.
+
+#![forbid(unsafe_code)]
+
+pub mod body;
+pub mod events;
+pub mod extract;
+pub mod origin;
+pub mod precondition;
+
+use axum::http::StatusCode;
+use weir_api::problem::Problem;
+
+/// Runs a change to its end, whether or not the client waits for it.
+///
+/// # Errors
+/// Those of the change.
+pub async fn to_the_end<T: Send + 'static, E: Into<Problem> + Send + 'static>(
+    change: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> Result<T, Problem> {
+    match tokio::spawn(change).await {
+        Ok(result) => result.map_err(Into::into),
+        Err(e) => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, format!("internal error: {e}"))),
+    }
+}

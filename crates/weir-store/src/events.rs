@@ -1,0 +1,121 @@
+//! The log of events: numbered, so that a listener can come back and miss nothing; bounded, so that the oldest go.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rusqlite::params;
+use weir_api::events::{Event, Kind};
+
+use crate::{Database, Result};
+
+/// Events that are kept.
+pub const MAX_EVENTS: u64 = 10_000;
+
+pub(crate) const TABLES: &str = "
+CREATE TABLE IF NOT EXISTS events (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    time INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    graph TEXT,
+    text TEXT NOT NULL
+) STRICT;
+";
+
+/// An event that has no number yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewEvent {
+    /// What happened.
+    pub kind: Kind,
+    /// The graph, if one is concerned.
+    pub graph: Option<String>,
+    /// More, for people.
+    pub text: String,
+}
+
+impl Database {
+    /// Adds events to the log and gives them back with their numbers; the oldest go when there are too many.
+    pub fn log(&self, events: &[NewEvent]) -> Result<Vec<Event>> {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
+        self.with(|db| {
+            let tx = db.transaction()?;
+            let mut logged = Vec::new();
+            for NewEvent { kind, graph, text } in events {
+                tx.prepare_cached("INSERT INTO events (time, kind, graph, text) VALUES (?1, ?2, ?3, ?4)")?
+                    .execute(params![time, kind.name(), graph, text])?;
+                let id = Some(tx.last_insert_rowid() as u64);
+                logged.push(Event { id, time, kind: *kind, graph: graph.clone(), text: text.clone() });
+            }
+            let last = logged.last().and_then(|e| e.id).unwrap_or(0);
+            tx.execute("DELETE FROM events WHERE id <= ?1", [last.saturating_sub(MAX_EVENTS)])?;
+            tx.commit()?;
+            Ok(logged)
+        })
+    }
+
+    /// The newest events, of a graph or of all, oldest first.
+    pub fn last_events(&self, graph: Option<&str>, limit: u32) -> Result<Vec<Event>> {
+        let mut events: Vec<Event> = self.with(|db| {
+            let mut q = db.prepare(
+                "SELECT id, time, kind, graph, text FROM events WHERE ?1 IS NULL OR graph = ?1
+                 ORDER BY id DESC LIMIT ?2",
+            )?;
+            q.query_map(params![graph, limit], event)?.collect()
+        })?;
+        events.reverse();
+        Ok(events)
+    }
+
+    /// Events after the one with this number, at most `limit`.
+    pub fn events_after(&self, id: u64, limit: u32) -> Result<Vec<Event>> {
+        self.with(|db| {
+            let mut q = db.prepare(
+                "SELECT id, time, kind, graph, text FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
+            )?;
+            let id = i64::try_from(id).unwrap_or(i64::MAX);
+            q.query_map(params![id, limit], event)?.collect()
+        })
+    }
+}
+
+/// An event of a row.
+fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
+    let kind: String = row.get(2)?;
+    let kind = Kind::from_name(&kind);
+    Ok(Event { id: Some(row.get(0)?), time: row.get(1)?, kind, graph: row.get(3)?, text: row.get(4)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Schema;
+
+    const SCHEMA: Schema = Schema { version: 1, tables: "", additions: "" };
+
+    fn store() -> (tempfile::TempDir, Database) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Database::open(&dir.path().join("node.db"), SCHEMA).unwrap();
+        (dir, store)
+    }
+
+    #[test]
+    fn events_are_numbered_across_restarts_and_the_oldest_go() {
+        let (dir, store) = store();
+        for i in 0..10 {
+            if i == 3 {
+                // As many transactions as events would take a while: jump.
+                let jump = "UPDATE sqlite_sequence SET seq = 10000 WHERE name = 'events'";
+                store.with(|db| db.execute(jump, [])).unwrap();
+            }
+            let events =
+                |text: &str| NewEvent { kind: Kind::Applied, graph: Some("a".into()), text: text.into() };
+            store.log(&[events("text")]).unwrap();
+        }
+        let ids: Vec<u64> = store.events_after(0, 100).unwrap().iter().filter_map(|e| e.id).collect();
+        assert_eq!(ids.last(), Some(&10_007));
+        assert!(ids.iter().all(|id| *id > 7), "{ids:?}");
+        drop(store);
+        let store = Database::open(&dir.path().join("node.db"), SCHEMA).unwrap();
+        let events = NewEvent { kind: Kind::Print, graph: None, text: String::new() };
+        assert_eq!(store.log(&[events]).unwrap()[0].id, Some(10_008));
+        assert_eq!(store.events_after(u64::MAX, 1).unwrap(), []);
+    }
+}
