@@ -190,7 +190,9 @@ impl PrivateKey {
             ssh_key::Error::AlgorithmUnsupported { algorithm } => {
                 KeyError::Kind { kind: algorithm.to_string() }
             }
-            ssh_key::Error::AlgorithmUnknown => KeyError::Kind { kind: "ecdsa or one that is not known".into() },
+            ssh_key::Error::AlgorithmUnknown => {
+                KeyError::Kind { kind: "ecdsa or one that is not known".into() }
+            }
             e => form(&e.to_string()),
         })?;
         if key.is_encrypted() {

@@ -4,8 +4,10 @@
 #![forbid(unsafe_code)]
 
 pub mod body;
+pub mod dial;
 pub mod events;
 pub mod extract;
+pub mod listen;
 pub mod origin;
 pub mod precondition;
 
