@@ -29,6 +29,18 @@ pub enum Kind {
     EngineUp,
     /// The data plane ended or cannot be reached.
     EngineDown,
+    /// The node's connection to its controller stands.
+    ControllerUp,
+    /// The controller cannot be reached. What runs goes on.
+    ControllerDown,
+    /// A node joined the domain.
+    NodeJoined,
+    /// A node left the domain.
+    NodeRemoved,
+    /// A node of the domain is connected.
+    NodeOnline,
+    /// A node of the domain is not connected any more.
+    NodeOffline,
     /// What the node is to others has changed: its end points, what functions it can run, or its resources.
     Domain,
     /// An element printed something. Not kept, and without a number.
@@ -52,6 +64,12 @@ impl Kind {
             Kind::DeviceDown => "device-down",
             Kind::EngineUp => "engine-up",
             Kind::EngineDown => "engine-down",
+            Kind::ControllerUp => "controller-up",
+            Kind::ControllerDown => "controller-down",
+            Kind::NodeJoined => "node-joined",
+            Kind::NodeRemoved => "node-removed",
+            Kind::NodeOnline => "node-online",
+            Kind::NodeOffline => "node-offline",
             Kind::Domain => "domain",
             Kind::Print => "print",
             Kind::Notice => "notice",
@@ -74,6 +92,9 @@ pub struct Event {
     pub time: u64,
     /// What happened.
     pub kind: Kind,
+    /// The node of a domain, if one is concerned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// The graph, if one is concerned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<String>,

@@ -18,6 +18,15 @@ pub struct GraphSummary {
     pub tenant: Option<String>,
     /// Counts its changes from 1.
     pub revision: u64,
+    /// Its entity tag.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tag: String,
+    /// The node that it is on, in a domain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The controller that it belongs to, on a node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// Number of its functions.
     pub functions: usize,
     /// Its life-cycle state.

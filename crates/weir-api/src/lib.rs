@@ -13,6 +13,7 @@ pub mod events;
 pub mod functions;
 pub mod graphs;
 pub mod images;
+pub mod members;
 pub mod node;
 pub mod plan;
 pub mod problem;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::members::ControllerLink;
 use crate::status::DropCount;
 
 /// How the node is.
@@ -15,6 +16,9 @@ pub struct Health {
     /// What is wrong with the data plane, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
+    /// The node's controller, if it has joined one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<ControllerLink>,
     /// Number of graphs.
     pub graphs: usize,
     /// Number of graphs that cannot run.

@@ -147,12 +147,19 @@ impl<D: DataPlane> Node<D> {
                     continue;
                 }
             };
+            let of = before.as_ref().map(|e| e.graph.owner.as_deref());
+            if let Some(of) = of
+                && let Err(who) = self.membership.may_change(id, of, graph.owner.as_deref())
+            {
+                outcomes.push(Some(Err(ApplyError::Owned(who))));
+                continue;
+            }
             let same = before.as_ref().filter(|e| e.graph.is_same(&graph) && !view.failures.contains_key(id));
             if let Some(e) = same
                 && !how.again
             {
                 let applied = Applied { revision: e.revision, outcome: Outcome::Unchanged };
-                if e.graph.text != graph.text {
+                if e.graph.text != graph.text || e.graph.owner != graph.owner {
                     self.rewrite(&graph).await?;
                 }
                 outcomes.push(Some(Ok(applied)));
@@ -238,14 +245,14 @@ impl<D: DataPlane> Node<D> {
                 None => (Kind::Applied, Outcome::Created),
             };
             let text = format!("revision {} runs", p.revision);
-            events.push(NewEvent { kind, graph: Some(p.graph.id.clone()), text });
+            events.push(NewEvent { node: None, kind, graph: Some(p.graph.id.clone()), text });
             outcomes[p.at] = Some(Ok(Applied { revision: p.revision, outcome }));
         }
         for p in bad {
             let Some(errors) = refused.get(&p.graph.id) else { continue };
             let error = ApplyError::Refused(errors.clone());
             let text = format!("a change was refused: {error}: {}", errors.join("; "));
-            events.push(NewEvent { kind: Kind::Failed, graph: Some(p.graph.id.clone()), text });
+            events.push(NewEvent { node: None, kind: Kind::Failed, graph: Some(p.graph.id.clone()), text });
             outcomes[p.at] = Some(Err(error));
         }
         self.events.publish_all(events).await;
@@ -353,7 +360,8 @@ impl<D: DataPlane> Node<D> {
                 let chosen = candidates.choose(&d.graph, left, &running);
                 let graph = DesiredGraph::new(&d.graph, |f| chosen.image(f), &proofs, &resolve);
                 let graph = graph.and_then(|g| mtu::check(&g).map(|()| g));
-                let whole = |g| Arc::new(DesiredGraph { text: d.text, choices: chosen.choices, ..g });
+                let whole =
+                    |g| Arc::new(DesiredGraph { text: d.text, owner: d.owner, choices: chosen.choices, ..g });
                 graph.map(whole).map_err(ApplyError::Invalid)
             };
             documents.into_iter().map(new).collect()

@@ -26,6 +26,9 @@ pub struct DesiredGraph {
     /// The document as it was written, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// The controller that it belongs to. Without one it was applied at the node itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// The graph's switch, with the inline functions inside.
     #[serde(flatten)]
     pub switch: SwitchSpec,
@@ -168,6 +171,7 @@ impl DesiredGraph {
             id: graph.id.to_string(),
             document,
             text: None,
+            owner: None,
             tag: switch.tag(),
             attachments: attachments.collect(),
             functions: functions.collect(),
@@ -183,6 +187,7 @@ impl DesiredGraph {
             id,
             document,
             text: _,
+            owner: _,
             switch,
             tag,
             attachments,

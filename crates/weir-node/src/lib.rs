@@ -26,6 +26,8 @@ pub mod guard;
 mod image_check;
 pub mod images;
 pub mod instance;
+pub mod join;
+pub mod membership;
 mod mtu;
 pub mod node;
 mod perform;

@@ -15,6 +15,7 @@ use crate::connection::DataPlane;
 use crate::desired::{DesiredGraph, FunctionRuntime};
 use crate::images::Images;
 use crate::instance::InstanceId;
+use crate::membership::Membership;
 use crate::perform::{Runtime, StepError};
 use crate::proof::{Proofs, follows_document};
 use crate::resources::{self, Resources};
@@ -55,6 +56,8 @@ pub struct Node<D> {
     pub(crate) runtime: tokio::sync::Mutex<Runtime<D>>,
     view: RwLock<Arc<View>>,
     pub(crate) proofs: Arc<Proofs>,
+    /// Whether the node has a controller.
+    pub membership: Membership,
 }
 
 /// Graphs, each as it is desired, or not at all.
@@ -85,6 +88,7 @@ impl<D: DataPlane> Node<D> {
             containers: None,
             view: RwLock::new(Arc::new(View { graphs, ..View::default() })),
             proofs: Arc::default(),
+            membership: Membership::default(),
         })
     }
 
@@ -204,12 +208,16 @@ impl<D: DataPlane> Node<D> {
     /// Removes a graph. To be run to its end: spawn it as a task of its own.
     ///
     /// # Errors
-    /// There is none, the condition does not hold, or the store failed. If the data plane cannot be reached it is removed there later.
-    pub async fn remove(&self, id: &str, condition: &Precondition) -> Result<(), ApplyError> {
+    /// There is none, it is not `by`'s, the condition does not hold, or the store failed. If the data plane cannot be reached it is removed there later.
+    pub async fn remove(
+        &self,
+        id: &str,
+        condition: &Precondition,
+        by: Option<&str>,
+    ) -> Result<(), ApplyError> {
         let mut runtime = self.runtime.lock().await;
-        if self.graph(id).is_none() {
-            return Err(ApplyError::Missing(id.into()));
-        }
+        let Some(entry) = self.graph(id) else { return Err(ApplyError::Missing(id.into())) };
+        self.membership.may_change(id, entry.graph.owner.as_deref(), by).map_err(ApplyError::Owned)?;
         self.check(id, condition)?;
         let name = id.to_owned();
         self.blocking(move |store| store.remove(&name)).await?;
@@ -430,7 +438,10 @@ fn changes(before: &View, next: &View) -> Vec<NewEvent> {
     let again =
         before.failures.keys().filter(|id| !next.failures.contains_key(*id) && next.graphs.contains_key(*id));
     let again = again.map(|id| (Kind::Recovered, id, "it runs again".to_owned()));
-    failed.chain(again).map(|(kind, id, text)| NewEvent { kind, graph: Some(id.clone()), text }).collect()
+    failed
+        .chain(again)
+        .map(|(kind, id, text)| NewEvent { node: None, kind, graph: Some(id.clone()), text })
+        .collect()
 }
 
 /// Runs store work where it may wait for the disk.

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::future::IntoFuture;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
 use crate::compute::container::Container;
@@ -23,6 +22,7 @@ use crate::compute::vm::Vm;
 use crate::compute::{Drivers, Notice, NoticeKind};
 use crate::domain;
 use crate::engine::{Engine, EngineEvent, EnginePlace};
+use crate::join::{Join, JoinError, Member};
 use crate::node::Node;
 use crate::resources::Resources;
 use crate::rest::router;
@@ -30,14 +30,13 @@ use crate::store::Store;
 use weir_api::events::Kind;
 use weir_oci::Registries;
 use weir_protocol::ports_folder;
+use weir_rest::listen::{self, Entrance};
 use weir_store::StoreError;
 
 /// How often what failed is tried again.
 const RETRY: Duration = Duration::from_secs(10);
 /// The same while the data plane is not in the desired state.
 const SOON: Duration = Duration::from_secs(2);
-/// How long requests may take to end when the daemon ends.
-const FAREWELL: Duration = Duration::from_secs(2);
 
 /// How the daemon runs.
 #[derive(Debug, Clone)]
@@ -66,6 +65,8 @@ pub struct Options {
     pub resources: Resources,
     /// Whether they may come to take more.
     pub overcommit: bool,
+    /// The controller that the node is joined to.
+    pub join: Option<Join>,
 }
 
 /// The daemon cannot run.
@@ -100,9 +101,9 @@ pub enum NodeError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Serving failed.
-    #[error("serving REST failed")]
-    Serve(#[source] std::io::Error),
+    /// It cannot join its controller.
+    #[error(transparent)]
+    Join(#[from] JoinError),
 }
 
 /// Runs the daemon until `shutdown` is done.
@@ -149,6 +150,10 @@ pub async fn serve(
     let node = node.with_resources(options.resources, options.overcommit);
     let node = node.with_memory(options.graph_memory).with_drivers(drivers).with_containers(containers);
     let node = Arc::new(node);
+    let member = match options.join {
+        Some(join) => Some(Member::new(join).await?),
+        None => None,
+    };
     if let Ok(address) = listener.local_addr() {
         tracing::info!(%address, graphs = node.view().graphs.len(), "the node listens");
         if !address.ip().is_loopback() {
@@ -166,19 +171,12 @@ pub async fn serve(
     let maintaining = tokio::spawn(maintain(node.clone(), wake));
     let describing = tokio::spawn(domain::watch(node.clone()));
 
-    let (stop, mut stopped) = watch::channel(false);
-    let server = axum::serve(listener, router(node.clone())).with_graceful_shutdown(async move {
-        _ = stopped.wait_for(|s| *s).await;
-    });
-    let mut server = Box::pin(server.into_future());
-    let result = tokio::select! {
-        result = &mut server => result,
-        () = shutdown => {
-            _ = stop.send(true);
-            // Streams of events have no end of their own.
-            timeout(FAREWELL, server).await.unwrap_or(Ok(()))
-        }
-    };
+    let router = router(node.clone());
+    let joined = member.map(|m| tokio::spawn(m.run(node.clone(), router.clone())));
+    listen::serve(listener, Entrance::default(), router, shutdown).await;
+    if let Some(joined) = joined {
+        joined.abort();
+    }
     maintaining.abort();
     describing.abort();
     node.quiesce().await;
@@ -189,7 +187,7 @@ pub async fn serve(
     {
         tracing::warn!("the data plane was not stopped: {e}");
     }
-    result.map_err(NodeError::Serve)
+    Ok(())
 }
 
 /// Makes sure that no other daemon drives the same data plane: two would take each other's graphs away. The lock ends with

@@ -122,6 +122,9 @@ pub enum ApplyError {
     /// There is no such graph.
     #[error("there is no graph '{0}'")]
     Missing(String),
+    /// It is somebody else's.
+    #[error("{0}; nothing was changed")]
+    Owned(String),
     /// What the request asks to be so is not so.
     #[error("the condition of the request does not hold: {0}; nothing was changed")]
     Condition(String),

@@ -65,6 +65,7 @@ flowrules:
 
 fn options(dir: &Path) -> Options {
     Options {
+        join: None,
         launcher: vec![],
         zygote: vec![],
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),

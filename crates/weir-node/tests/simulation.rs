@@ -257,7 +257,7 @@ async fn simulate(operations: Vec<(Operation, Vec<Fault>, usize)>) {
             Operation::Remove(graph) => {
                 let id = format!("g{graph}");
                 tokio::select! {
-                    result = node.remove(&id, &ALWAYS) => assert_eq!(result.is_ok(), model.contains_key(&id)),
+                    result = node.remove(&id, &ALWAYS, None) => assert_eq!(result.is_ok(), model.contains_key(&id)),
                     () = plane.killed.notified() => killed = true,
                 }
                 // It is stored before the data plane hears of it.

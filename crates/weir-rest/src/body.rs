@@ -20,11 +20,23 @@ pub struct Document {
     pub graph: ServiceGraph,
     /// How it was written.
     pub text: Option<String>,
+    /// The controller that it comes from. Without one it was applied at the node itself.
+    pub owner: Option<String>,
+}
+
+impl Document {
+    /// The same for a single node, whatever nodes it names.
+    ///
+    /// # Errors
+    /// Access points that were apart are the same place on one node.
+    pub fn on_one_node(self) -> Result<Document, Problem> {
+        Ok(Document { graph: self.graph.on_one_node()?, ..self })
+    }
 }
 
 impl From<ServiceGraph> for Document {
     fn from(graph: ServiceGraph) -> Document {
-        Document { graph, text: None }
+        Document { graph, text: None, owner: None }
     }
 }
 
@@ -38,7 +50,7 @@ pub fn document(headers: &HeaderMap, body: Received) -> Result<Document, Problem
         Format::Unknown => ServiceGraph::parse(text),
     };
     let graph = graph.map_err(Problem::from)?;
-    Ok(Document { graph, text: Some(text.to_owned()) })
+    Ok(Document { graph, text: Some(text.to_owned()), owner: None })
 }
 
 /// A document of a list: its identifier (or its place, if it has none), and the graph or what is wrong with it.
@@ -66,7 +78,7 @@ pub fn documents(headers: &HeaderMap, body: Received) -> Result<Vec<Listed>, Pro
             ServiceGraph::parse(&text).map_err(Problem::from)
         };
         let id = graph.as_ref().map_or(id, |g| g.id.to_string());
-        (id, graph.map(|graph| Document { graph, text: Some(text) }))
+        (id, graph.map(|graph| Document { graph, text: Some(text), owner: None }))
     };
     Ok(list.iter().enumerate().map(read).collect())
 }

@@ -36,7 +36,13 @@ impl Events {
 
     /// Tells of an event. If the store fails, listeners still hear of it.
     pub async fn publish(&self, kind: Kind, graph: Option<&str>, text: impl Into<String>) {
-        self.publish_all(vec![NewEvent { kind, graph: graph.map(str::to_owned), text: text.into() }]).await;
+        self.publish_all(vec![NewEvent {
+            kind,
+            node: None,
+            graph: graph.map(str::to_owned),
+            text: text.into(),
+        }])
+        .await;
     }
 
     /// Tells of several at once, which are kept all or none.
@@ -44,7 +50,7 @@ impl Events {
         if events.is_empty() {
             return;
         }
-        for NewEvent { kind, graph, text } in &events {
+        for NewEvent { kind, graph, text, .. } in &events {
             tracing::info!(kind = kind.name(), graph, "{text}");
         }
         let unkept = {
@@ -53,6 +59,7 @@ impl Events {
                 id: None,
                 time,
                 kind: n.kind,
+                node: n.node.clone(),
                 graph: n.graph.clone(),
                 text: n.text.clone(),
             };

@@ -25,6 +25,8 @@ CREATE TABLE IF NOT EXISTS events (
 pub struct NewEvent {
     /// What happened.
     pub kind: Kind,
+    /// The node of a domain, if one is concerned.
+    pub node: Option<String>,
     /// The graph, if one is concerned.
     pub graph: Option<String>,
     /// More, for people.
@@ -38,11 +40,20 @@ impl Database {
         self.with(|db| {
             let tx = db.transaction()?;
             let mut logged = Vec::new();
-            for NewEvent { kind, graph, text } in events {
-                tx.prepare_cached("INSERT INTO events (time, kind, graph, text) VALUES (?1, ?2, ?3, ?4)")?
-                    .execute(params![time, kind.name(), graph, text])?;
+            for NewEvent { kind, node, graph, text } in events {
+                tx.prepare_cached(
+                    "INSERT INTO events (time, kind, node, graph, text) VALUES (?1, ?2, ?3, ?4, ?5)",
+                )?
+                .execute(params![time, kind.name(), node, graph, text])?;
                 let id = Some(tx.last_insert_rowid() as u64);
-                logged.push(Event { id, time, kind: *kind, graph: graph.clone(), text: text.clone() });
+                logged.push(Event {
+                    id,
+                    time,
+                    kind: *kind,
+                    node: node.clone(),
+                    graph: graph.clone(),
+                    text: text.clone(),
+                });
             }
             let last = logged.last().and_then(|e| e.id).unwrap_or(0);
             tx.execute("DELETE FROM events WHERE id <= ?1", [last.saturating_sub(MAX_EVENTS)])?;
@@ -55,7 +66,7 @@ impl Database {
     pub fn last_events(&self, graph: Option<&str>, limit: u32) -> Result<Vec<Event>> {
         let mut events: Vec<Event> = self.with(|db| {
             let mut q = db.prepare(
-                "SELECT id, time, kind, graph, text FROM events WHERE ?1 IS NULL OR graph = ?1
+                "SELECT id, time, kind, graph, text, node FROM events WHERE ?1 IS NULL OR graph = ?1
                  ORDER BY id DESC LIMIT ?2",
             )?;
             q.query_map(params![graph, limit], event)?.collect()
@@ -68,7 +79,7 @@ impl Database {
     pub fn events_after(&self, id: u64, limit: u32) -> Result<Vec<Event>> {
         self.with(|db| {
             let mut q = db.prepare(
-                "SELECT id, time, kind, graph, text FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
+                "SELECT id, time, kind, graph, text, node FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
             )?;
             let id = i64::try_from(id).unwrap_or(i64::MAX);
             q.query_map(params![id, limit], event)?.collect()
@@ -80,7 +91,14 @@ impl Database {
 fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
     let kind: String = row.get(2)?;
     let kind = Kind::from_name(&kind);
-    Ok(Event { id: Some(row.get(0)?), time: row.get(1)?, kind, graph: row.get(3)?, text: row.get(4)? })
+    Ok(Event {
+        id: Some(row.get(0)?),
+        time: row.get(1)?,
+        kind,
+        node: row.get(5)?,
+        graph: row.get(3)?,
+        text: row.get(4)?,
+    })
 }
 
 #[cfg(test)]
@@ -105,8 +123,12 @@ mod tests {
                 let jump = "UPDATE sqlite_sequence SET seq = 10000 WHERE name = 'events'";
                 store.with(|db| db.execute(jump, [])).unwrap();
             }
-            let events =
-                |text: &str| NewEvent { kind: Kind::Applied, graph: Some("a".into()), text: text.into() };
+            let events = |text: &str| NewEvent {
+                node: None,
+                kind: Kind::Applied,
+                graph: Some("a".into()),
+                text: text.into(),
+            };
             store.log(&[events("text")]).unwrap();
         }
         let ids: Vec<u64> = store.events_after(0, 100).unwrap().iter().filter_map(|e| e.id).collect();
@@ -114,7 +136,7 @@ mod tests {
         assert!(ids.iter().all(|id| *id > 7), "{ids:?}");
         drop(store);
         let store = Database::open(&dir.path().join("node.db"), SCHEMA).unwrap();
-        let events = NewEvent { kind: Kind::Print, graph: None, text: String::new() };
+        let events = NewEvent { node: None, kind: Kind::Print, graph: None, text: String::new() };
         assert_eq!(store.log(&[events]).unwrap()[0].id, Some(10_008));
         assert_eq!(store.events_after(u64::MAX, 1).unwrap(), []);
     }

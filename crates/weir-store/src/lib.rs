@@ -103,6 +103,10 @@ impl Database {
             other => return Err(corrupt(format!("its version is {other}, this daemon reads {version}"))),
         }
         db.execute_batch(events::TABLES).map_err(fail)?;
+        // Stores of earlier versions have no nodes in their events.
+        if db.prepare("SELECT node FROM events").is_err() {
+            db.execute_batch("ALTER TABLE events ADD COLUMN node TEXT").map_err(fail)?;
+        }
         db.execute_batch(additions).map_err(fail)?;
         Ok(Database { path: path.into(), db: Mutex::new(db) })
     }

@@ -82,6 +82,16 @@ pub fn node_of(certificate: &CertificateDer<'_>) -> Option<String> {
     Some(name.to_owned())
 }
 
+/// The node to whose identity a chain of certificates in PEM belongs.
+///
+/// # Errors
+/// It is none of a node's.
+pub fn node_of_chain(pem: &str) -> Result<String, TlsError> {
+    let chain = certificates(pem)?;
+    let name = chain.first().and_then(node_of);
+    name.ok_or_else(|| TlsError::bad("the certificate")("it names no node".into()))
+}
+
 /// Whether a text can be the name of a node: a label of a host name (RFC 1123, section 2.1).
 ///
 /// # Errors

@@ -76,6 +76,10 @@ pub struct GraphParts {
     /// The tenant that the graph belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Id>,
+    /// The node of a domain that the graph is to be on, as far as its functions and service access points do not say otherwise. Without
+    /// one the controller chooses. A node by itself takes no notice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<Id>,
     /// The functions that compose the service.
     #[serde(rename = "SFs", default)]
     #[schemars(length(max = MAX_FUNCTIONS))]
@@ -111,6 +115,9 @@ pub struct Function {
     /// The name of the image that implements the function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Name>,
+    /// The node of a domain that it is to be on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<Id>,
     /// How it is run, where the image leaves a choice; without it, as the image says.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(default)]
@@ -195,6 +202,17 @@ impl ServiceGraph {
         // Through the document: one set of checks serves both.
         let value = serde_json::to_value(parts).map_err(|e| DocErrors::one(None, e.to_string(), ""))?;
         read::document(&Node::from_value(&value)?)
+    }
+
+    /// The same graph for a single node, whatever nodes it names.
+    ///
+    /// # Errors
+    /// Access points that were apart are the same place on one node.
+    pub fn on_one_node(mut self) -> Result<ServiceGraph, DocErrors> {
+        let nodes = self.0.functions.iter_mut().map(|f| &mut f.node);
+        let nodes = nodes.chain(self.0.saps.iter_mut().map(|s| &mut s.node)).chain([&mut self.0.node]);
+        let named = nodes.map(Option::take).filter(Option::is_some).count();
+        if named == 0 { Ok(self) } else { ServiceGraph::from_parts(&self.0) }
     }
 
     /// The parts, to be changed.

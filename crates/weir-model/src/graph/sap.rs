@@ -17,6 +17,9 @@ pub struct Sap {
     /// A name for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<Name>,
+    /// The node of a domain that it is at: for interfaces whose name more than one node has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<Id>,
     /// What it stands for.
     #[serde(flatten)]
     pub kind: SapKind,

@@ -271,6 +271,7 @@ pub(super) async fn health(State(app): State<App>) -> Response {
         version: env!("CARGO_PKG_VERSION").into(),
         ready: trouble.is_none() && view.settled,
         trouble,
+        controller: app.membership.link(),
         graphs: view.graphs.len(),
         failed: view.failures.len(),
     };

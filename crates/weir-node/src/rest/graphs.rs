@@ -1,9 +1,9 @@
 //! Routes of graphs.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use weir_api::BASE;
@@ -14,6 +14,7 @@ use weir_api::status::GraphStatus;
 use weir_protocol::{Answer, Command};
 use weir_rest::body::{Document, Received, document, documents};
 use weir_rest::extract::{Path, Query};
+use weir_rest::listen::Peer;
 use weir_rest::precondition::Precondition;
 use weir_rest::to_the_end;
 
@@ -22,6 +23,11 @@ use crate::connection::DataPlane;
 use crate::desired::FunctionRuntime;
 use crate::node::{Applied, ApplyError, Entry, How, Outcome};
 use crate::{mtu, plan, traffic};
+
+/// As whom the sender of a request owns graphs: nobody, if it is not the controller.
+fn owner(app: &App, peer: &Peer) -> Option<String> {
+    if peer.controller { app.membership.owner() } else { None }
+}
 
 /// All graphs.
 #[utoipa::path(get, path = "/graphs", tag = "graphs", responses((status = 200, body = Vec<GraphSummary>, description = "The graphs, by identifier.")))]
@@ -33,6 +39,9 @@ pub(super) async fn list(State(app): State<App>) -> Json<Vec<GraphSummary>> {
         name: text(&e.graph.document, "name").unwrap_or_default(),
         tenant: text(&e.graph.document, "tenant"),
         revision: e.revision,
+        tag: e.tag(),
+        node: None,
+        owner: e.graph.owner.clone(),
         functions: e.graph.functions.len(),
         state: app.state(id),
         drift: view.drift.get(id).map_or(0, std::collections::BTreeMap::len),
@@ -53,11 +62,12 @@ pub(super) async fn list(State(app): State<App>) -> Json<Vec<GraphSummary>> {
 ))]
 pub(super) async fn create(
     State(app): State<App>,
+    Extension(peer): Extension<Peer>,
     condition: Precondition,
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
-    let graph = document(&headers, body)?;
+    let graph = Document { owner: owner(&app, &peer), ..document(&headers, body)?.on_one_node()? };
     apply(app, graph, How { change: false, ..How::default() }, condition).await
 }
 
@@ -88,16 +98,20 @@ pub(super) struct ListOptions {
 ))]
 pub(super) async fn put_list(
     State(app): State<App>,
+    Extension(peer): Extension<Peer>,
     Query(ListOptions { each, again }): Query<ListOptions>,
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
-    let items = documents(&headers, body)?;
+    let items = documents(&headers, body)?.into_iter();
+    let items: Vec<_> = items.map(|(id, d)| (id, d.and_then(Document::on_one_node))).collect();
     let wrong = items.iter().find_map(|(id, d)| d.as_ref().err().map(|p| p.clone().of_graph(id)));
     if let Some(problem) = wrong.filter(|_| !each) {
         return Err(problem);
     }
-    let good: Vec<Document> = items.iter().filter_map(|(_, d)| d.as_ref().ok().cloned()).collect();
+    let owner = owner(&app, &peer);
+    let owned = |d: &Document| Document { owner: owner.clone(), ..d.clone() };
+    let good: Vec<Document> = items.iter().filter_map(|(_, d)| d.as_ref().ok().map(owned)).collect();
     let how = How { change: true, together: !each, again };
     let node = app.clone();
     let done = tokio::spawn(async move { node.put_all(good, how).await }).await;
@@ -176,13 +190,14 @@ pub(super) struct PutOptions {
 ))]
 pub(super) async fn put(
     State(app): State<App>,
+    Extension(peer): Extension<Peer>,
     Path(id): Path<String>,
     Query(PutOptions { again }): Query<PutOptions>,
     condition: Precondition,
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
-    let graph = document(&headers, body)?;
+    let graph = Document { owner: owner(&app, &peer), ..document(&headers, body)?.on_one_node()? };
     if graph.graph.id.as_str() != id {
         let mut problem = Problem::new(StatusCode::BAD_REQUEST, "the document has mistakes");
         problem.errors.push(Mistake {
@@ -268,11 +283,13 @@ pub(super) async fn written(State(app): State<App>, Path(id): Path<String>) -> R
 ))]
 pub(super) async fn delete(
     State(app): State<App>,
+    Extension(peer): Extension<Peer>,
     Path(id): Path<String>,
     condition: Precondition,
 ) -> Result<StatusCode, Problem> {
     entry(&app, &id)?;
-    to_the_end(async move { app.remove(&id, &condition).await }).await?;
+    let by = owner(&app, &peer);
+    to_the_end(async move { app.remove(&id, &condition, by.as_deref()).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -319,7 +336,7 @@ pub(super) async fn plan(
     headers: HeaderMap,
     body: Received,
 ) -> Result<Json<Plan>, Problem> {
-    let document = document(&headers, body)?;
+    let document = document(&headers, body)?.on_one_node()?;
     let graph = app.compile(document.graph).await?;
     let old = app.graph(&graph.id).map(|e| e.graph);
     let tables = match app.plane.call(Command::Status { graph: graph.id.clone() }).await {

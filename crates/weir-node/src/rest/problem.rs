@@ -33,7 +33,9 @@ impl From<ApplyError> for Problem {
     fn from(e: ApplyError) -> Self {
         let detail = e.to_string();
         match e {
-            ApplyError::Exists(_) | ApplyError::Together => Problem::new(StatusCode::CONFLICT, detail),
+            ApplyError::Exists(_) | ApplyError::Owned(_) | ApplyError::Together => {
+                Problem::new(StatusCode::CONFLICT, detail)
+            }
             ApplyError::Condition(_) => Problem::new(StatusCode::PRECONDITION_FAILED, detail),
             ApplyError::Twice(_) => Problem::new(StatusCode::BAD_REQUEST, detail),
             ApplyError::Missing(_) => Problem::new(StatusCode::NOT_FOUND, detail),

@@ -99,6 +99,7 @@ mod tests {
     #[test]
     fn an_event_is_a_line_with_its_time() {
         let event = Event {
+            node: None,
             id: Some(7),
             time: 1_709_210_096_789,
             kind: Kind::Failed,

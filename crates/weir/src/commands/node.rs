@@ -8,6 +8,7 @@ use anyhow::Context;
 use weir_engine::{ServeError, WorkerOptions, serve};
 use weir_io::interface::Method;
 use weir_node::Options;
+use weir_node::join::Join;
 use weir_node::resources::Resources;
 use weir_protocol::{Client, ClientError, Command};
 
@@ -51,6 +52,15 @@ pub(crate) struct Args {
     /// Take graphs that may come to take more memory or processor time than there is
     #[arg(long)]
     overcommit: bool,
+    /// Join the domain of this controller, and take graphs from it
+    #[arg(long, value_name = "URL")]
+    join: Option<String>,
+    /// What 'weir token' printed at the controller: for the first time that this node joins
+    #[arg(long, value_name = "TOKEN", requires = "join", env = "WEIR_JOIN_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// The node's name in the domain [default: this machine's]
+    #[arg(long, value_name = "NAME", requires = "join")]
+    name: Option<String>,
     /// Print what the node that runs is to others: its end points, what functions it can run, and its resources
     #[arg(long)]
     describe: bool,
@@ -115,7 +125,14 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let filter = tracing_subscriber::EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| "info".into());
     let colour = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(std::io::stderr).init();
+    let join = args.join.map(|url| Join {
+        url,
+        token: args.token,
+        name: args.name.unwrap_or_else(host_name),
+        folder: args.store.with_extension("member"),
+    });
     let options = Options {
+        join,
         listen: args.listen,
         engine_command: vec![
             program.clone().into(),
@@ -149,8 +166,14 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The name of this machine, as that of a node.
+fn host_name() -> String {
+    let name = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().to_lowercase();
+    name.split('.').next().unwrap_or_default().to_owned()
+}
+
 /// Done at SIGINT or SIGTERM.
-async fn shutdown() {
+pub(super) async fn shutdown() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
         return std::future::pending().await;

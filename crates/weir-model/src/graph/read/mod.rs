@@ -18,7 +18,8 @@ use crate::graph::capability;
 use crate::requirement::MAX_REQUIREMENTS;
 use crate::value::{Id, Name};
 
-const GRAPH_FIELDS: &[&str] = &["id", "name", "tenant", "SFs", "saps", "flowrules", "requirements"];
+const GRAPH_FIELDS: &[&str] = &["id", "name", "tenant", "node", "SFs", "saps", "flowrules", "requirements"];
+pub(super) const A_NODE: &str = "the name of a node";
 /// Most parameters, and most handler writes, of a function.
 const MAX_SETTINGS: usize = 1_000;
 
@@ -48,6 +49,7 @@ fn graph(r: &mut Reader, at: &At<'_>) -> Option<GraphParts> {
     let id = f.need(r, "id", "the graph's identifier").and_then(|at| r.parse(&at, "an identifier"));
     let name = f.need(r, "name", "the graph's name").and_then(|at| r.parse(&at, "a name"));
     let tenant = optional(f.get("tenant"), |at| r.parse(at, "a tenant's name"));
+    let node = optional(f.get("node"), |at| r.parse(at, A_NODE));
     let before = r.count();
     let functions = list(r, f.get("SFs"), "functions", MAX_FUNCTIONS, function);
     let functions_lost = r.count() > before;
@@ -83,7 +85,16 @@ fn graph(r: &mut Reader, at: &At<'_>) -> Option<GraphParts> {
     });
     let requirements = requirements.into_iter().map(|(_, r)| if limits { r.of_hosts() } else { r }).collect();
     let flowrules = rules.into_iter().map(|(_, rule)| rule).collect();
-    Some(GraphParts { id: id?, name: name?, tenant: tenant?, functions, saps, flowrules, requirements })
+    Some(GraphParts {
+        id: id?,
+        name: name?,
+        tenant: tenant?,
+        node: node?,
+        functions,
+        saps,
+        flowrules,
+        requirements,
+    })
 }
 
 /// The items of a list that could be read, with their positions in it; an absent list is empty.
@@ -124,8 +135,18 @@ fn unique<'a>(r: &mut Reader, at: &At<'_>, what: &str, ids: impl Iterator<Item =
 }
 
 fn function(r: &mut Reader, at: &At<'_>) -> Option<Function> {
-    let known =
-        ["id", "name", "ports", "template", "kind", "capability", "constraints", "params", "handlers"];
+    let known = [
+        "id",
+        "name",
+        "node",
+        "ports",
+        "template",
+        "kind",
+        "capability",
+        "constraints",
+        "params",
+        "handlers",
+    ];
     let f = r.fields(at, &known)?;
     let id = f.need(r, "id", "the function's identifier").and_then(|at| r.parse(&at, "an identifier"));
     let capability: Option<Option<Id>> =
@@ -150,6 +171,7 @@ fn function(r: &mut Reader, at: &At<'_>) -> Option<Function> {
         unique(r, &at, "port", ports.iter().map(|(i, p)| (*i, p.id.as_str())));
     }
     let template = optional(f.get("template"), |at| r.parse(at, "an image's name"));
+    let node = optional(f.get("node"), |at| r.parse(at, A_NODE));
     let kind = optional(f.get("kind"), |at| run_as(r, at));
     let mut params = BTreeMap::new();
     if let Some(at) = f.get("params")
@@ -175,6 +197,7 @@ fn function(r: &mut Reader, at: &At<'_>) -> Option<Function> {
         name: name?,
         ports,
         template: template?,
+        node: node?,
         kind: kind?,
         capability: capability?,
         constraints: constraints?.unwrap_or_default(),

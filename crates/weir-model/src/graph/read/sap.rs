@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use std::net::IpAddr;
 
+use super::A_NODE;
 use super::number::{ip, vlan};
 use crate::doc::optional;
 use crate::doc::{At, Fields, Kind, Reader, did_you_mean};
@@ -26,11 +27,12 @@ pub(super) fn sap(r: &mut Reader, at: &At<'_>) -> Option<Sap> {
         );
         return None;
     };
-    r.known(&entries, &["id", "name", "type", section]);
+    r.known(&entries, &["id", "name", "node", "type", section]);
     let id = entries
         .need(r, "id", "the service access point's identifier")
         .and_then(|at| r.parse(&at, "an identifier"));
     let name = optional(entries.get("name"), |at| r.parse(at, "a name"));
+    let node = optional(entries.get("node"), |at| r.parse(at, A_NODE));
     let kind = match entries.get(section) {
         None if section == "host-stack" => Some(SapKind::HostStack { host_stack: HostStackSap::default() }),
         None => {
@@ -43,7 +45,7 @@ pub(super) fn sap(r: &mut Reader, at: &At<'_>) -> Option<Sap> {
         }
         Some(at) => sap_kind(r, &at, section),
     };
-    Some(Sap { id: id?, name: name?, kind: kind? })
+    Some(Sap { id: id?, name: name?, node: node?, kind: kind? })
 }
 
 fn sap_kind(r: &mut Reader, at: &At<'_>, section: &str) -> Option<SapKind> {
@@ -156,6 +158,10 @@ pub(super) fn distinct_saps(r: &mut Reader, at: &At<'_>, saps: &[(usize, Sap)]) 
                 let ip: Vec<String> = ip.iter().map(|ip| format!(" at {ip}")).collect();
                 format!("the host stack{}", ip.join(""))
             }
+        };
+        let place = match &sap.node {
+            Some(node) => format!("{place} of node {node}"),
+            None => place,
         };
         let Some(node) = items.get(*i) else { continue };
         if let Some(first) = seen.get(&place) {

@@ -277,6 +277,9 @@ pub(crate) mod tests {
             at: Duration::from_secs(at),
             graphs: ["edge", "lab"]
                 .map(|id| GraphSummary {
+                    tag: String::new(),
+                    node: None,
+                    owner: None,
                     id: id.into(),
                     name: format!("the {id}"),
                     tenant: None,

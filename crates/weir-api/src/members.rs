@@ -1,0 +1,188 @@
+//! Nodes and their controller.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::domain::{Domain, ResourceUse};
+
+/// The controller of a node, as the node sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ControllerLink {
+    /// Its address.
+    pub url: String,
+    /// The node's name there.
+    pub node: String,
+    /// Whether the connection stands. Without it everything goes on as it is.
+    pub connected: bool,
+    /// Since when that is so, in milliseconds since the epoch.
+    pub since: u64,
+    /// Why there is no connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
+/// A node asks to join.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JoinRequest {
+    /// The name that it wants: up to 63 of a to z, 0 to 9 and `-`.
+    pub name: String,
+    /// The secret of the token.
+    pub secret: String,
+    /// A request for a certificate (PKCS #10) in PEM.
+    pub request: String,
+}
+
+/// A node asks for another certificate, over a connection on which it shows the one that it has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RenewRequest {
+    /// A request for a certificate (PKCS #10) in PEM.
+    pub request: String,
+}
+
+/// A node that has joined is about to make its connection: this tells it beforehand if it would not be taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    /// Its version.
+    pub version: String,
+}
+
+/// The node is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Welcome {
+    /// The controller's version.
+    pub version: String,
+}
+
+/// A node's certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Certificate {
+    /// It and its authority's, in PEM.
+    pub chain: String,
+}
+
+/// What a token for nodes is to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenRequest {
+    /// How many nodes may join by it.
+    #[serde(default = "one")]
+    #[schema(minimum = 1, maximum = 10_000)]
+    pub uses: u32,
+    /// How long it is good, in seconds.
+    #[serde(default = "hour")]
+    #[schema(minimum = 1, maximum = 31_536_000)]
+    pub seconds: u64,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn hour() -> u64 {
+    3600
+}
+
+/// A token by which nodes join. It is told once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Token {
+    /// The text for `weir node --join URL --token`.
+    pub token: String,
+    /// Until when it is good, in seconds since the epoch.
+    pub expires: u64,
+}
+
+/// Whether a node is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Presence {
+    /// It is connected.
+    Online,
+    /// It is not. What it runs goes on, as far as anybody knows.
+    Offline,
+}
+
+/// A node of a domain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeSummary {
+    /// Its name.
+    pub name: String,
+    /// Whether it is there.
+    pub state: Presence,
+    /// Since when, in milliseconds since the epoch.
+    pub since: u64,
+    /// Whether it gets no new graphs.
+    #[serde(default)]
+    pub cordoned: bool,
+    /// Where its connection comes from, while it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Its version, while it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Graphs that it is to run.
+    pub graphs: usize,
+    /// What it has and has promised, as it said last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceUse>,
+    /// What is wrong with it, such as graphs that it cannot run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trouble: Vec<String>,
+}
+
+/// The nodes of a domain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeList {
+    /// By name.
+    pub nodes: Vec<NodeSummary>,
+}
+
+/// A node in full.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeDetails {
+    /// As in the list.
+    #[serde(flatten)]
+    pub summary: NodeSummary,
+    /// When it joined, in milliseconds since the epoch.
+    pub joined: u64,
+    /// Until when its certificate is good, in seconds since the epoch.
+    pub certificate: u64,
+    /// The graphs that it is to run, by identifier.
+    pub placed: Vec<String>,
+    /// Graphs that were applied at the node itself: the controller leaves them alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own: Vec<String>,
+    /// What it is to others, as it said last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<Domain>,
+}
+
+/// A change of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NodeChange {
+    /// Whether it gets no new graphs.
+    pub cordoned: bool,
+}
+
+/// What became of a node's graphs when it was drained.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Drained {
+    /// By identifier.
+    pub graphs: Vec<DrainedGraph>,
+}
+
+/// What became of one graph.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DrainedGraph {
+    /// The graph.
+    pub id: String,
+    /// The node that has it now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Why it stays where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}

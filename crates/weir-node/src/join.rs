@@ -1,0 +1,213 @@
+//! The node's connection to its controller. The node dials, and serves its REST interface on that connection (HTTP/2 with the
+//! roles turned), so that it works from behind NAT and there is no second interface. While there is no connection everything
+//! goes on as it is.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use weir_api::events::Kind;
+use weir_api::members::{Certificate, ControllerLink, Hello, JoinRequest, RenewRequest, Welcome};
+use weir_rest::dial::{DialError, connect, host_and_port, post};
+use weir_rest::listen::{Peer, serve_dialled};
+use weir_tls::authority::{Identity, check_name, node_of_chain, pin_of, request};
+use weir_tls::{NODE_PROTOCOL, Pin, TlsError, client, files};
+
+use crate::engine::Engine;
+use crate::node::Node;
+
+/// Where controllers listen.
+pub const CONTROLLER_PORT: u16 = 7443;
+/// The shortest and the longest pause before the controller is dialled again.
+const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
+
+/// How a node joins a domain.
+#[derive(Debug, Clone)]
+pub struct Join {
+    /// The controller, such as `https://controller:7443`.
+    pub url: String,
+    /// What `weir token` gave, for the first time.
+    pub token: Option<String>,
+    /// The node's name there.
+    pub name: String,
+    /// Where its key and certificate are kept.
+    pub folder: PathBuf,
+}
+
+/// The node cannot join.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// The address, the connection, or the controller's answer.
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    /// Keys and certificates.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The name cannot be one.
+    #[error("{0}; choose another one with --name")]
+    Name(String),
+    /// There is no token.
+    #[error("this node has not joined {0} yet; give it the token that 'weir token' printed, with --token")]
+    NoToken(String),
+    /// The token is none.
+    #[error("the token is not one; it has the form SECRET@sha256:PIN, as 'weir token' printed it")]
+    Token,
+    /// It was joined under another name.
+    #[error("this node is '{was}' of the domain; leave --name out, or remove {} to join as '{name}'", .folder.display())]
+    Renamed {
+        /// The name that it has.
+        was: String,
+        /// The name that it was to have.
+        name: String,
+        /// Where its identity is.
+        folder: PathBuf,
+    },
+    /// The certificate is over.
+    #[error(
+        "the certificate of this node is over; remove it at the controller (weir delete node NAME), and join again with a token"
+    )]
+    Expired,
+}
+
+/// A node that has joined.
+#[derive(Debug)]
+pub struct Member {
+    host: String,
+    port: u16,
+    join: Join,
+    name: String,
+    pin: Pin,
+    identity: Identity,
+}
+
+impl Member {
+    /// The member that the node is already, or becomes now.
+    ///
+    /// # Errors
+    /// It cannot join.
+    pub async fn new(join: Join) -> Result<Member, JoinError> {
+        let (host, port) = host_and_port(&join.url, CONTROLLER_PORT)?;
+        if let Some(identity) = files::identity(&join.folder)? {
+            let name = node_of_chain(&identity.chain)?;
+            if name != join.name {
+                return Err(JoinError::Renamed { was: name, name: join.name, folder: join.folder });
+            }
+            if identity.validity()?.1 <= SystemTime::now() {
+                return Err(JoinError::Expired);
+            }
+            return Ok(Member { host, port, name, pin: pin_of(&identity.chain)?, identity, join });
+        }
+        check_name(&join.name).map_err(JoinError::Name)?;
+        let token = join.token.as_deref().ok_or_else(|| JoinError::NoToken(join.url.clone()))?;
+        let (secret, pin) = token.rsplit_once('@').ok_or(JoinError::Token)?;
+        let pin: Pin = pin.parse().map_err(|_| JoinError::Token)?;
+        let (key, asked) = request()?;
+        let asked = JoinRequest { name: join.name.clone(), secret: secret.to_owned(), request: asked };
+        let Certificate { chain } =
+            post(&host, port, &client::config(pin, None)?, "/v1/nodes/join", &asked).await?;
+        let identity = Identity { chain, key };
+        files::keep(&join.folder, &identity)?;
+        Ok(Member { host, port, name: node_of_chain(&identity.chain)?, pin, identity, join })
+    }
+
+    /// As whom the controller owns graphs.
+    pub fn owner(&self) -> String {
+        self.pin.to_string()
+    }
+
+    fn link(&self, connected: bool, trouble: Option<String>) -> ControllerLink {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
+        ControllerLink { url: self.join.url.clone(), node: self.name.clone(), connected, since, trouble }
+    }
+
+    /// Keeps the connection, for ever.
+    pub async fn run(mut self, node: Arc<Node<Engine>>, router: Router) {
+        node.membership.set(self.owner(), self.link(false, None));
+        let mut pause = PAUSES[0];
+        loop {
+            let mut renewed = None;
+            let served = {
+                let mut serving = std::pin::pin!(self.serve(&node, router.clone()));
+                loop {
+                    tokio::select! {
+                        served = &mut serving => break served,
+                        () = self.due(renewed.as_ref()) => renewed = self.renew().await.or(renewed),
+                    }
+                }
+            };
+            self.identity = renewed.unwrap_or(self.identity);
+            let trouble = match served {
+                Ok(()) => {
+                    pause = PAUSES[0];
+                    "the connection ended".to_owned()
+                }
+                Err(e) => e.to_string(),
+            };
+            let before = node.membership.link();
+            let known = before.as_ref().is_some_and(|l| !l.connected && l.trouble.as_ref() == Some(&trouble));
+            if !known {
+                node.membership.set(self.owner(), self.link(false, Some(trouble.clone())));
+                let text = format!("no connection to {}: {trouble}; what runs goes on", self.join.url);
+                node.events.publish(Kind::ControllerDown, None, text).await;
+            }
+            // Many nodes that lost one controller do not come back all at once.
+            tokio::time::sleep(pause.mul_f64(0.5 + jitter())).await;
+            pause = (pause * 2).min(PAUSES[1]);
+        }
+    }
+
+    /// One connection, from its beginning to its end.
+    async fn serve(&self, node: &Node<Engine>, router: Router) -> Result<(), JoinError> {
+        let config = client::config(self.pin, Some(&self.identity))?;
+        let hello = Hello { version: env!("CARGO_PKG_VERSION").into() };
+        let _: Welcome = post(&self.host, self.port, &config, "/v1/nodes/hello", &hello).await?;
+        let stream = connect(&self.host, self.port, &config, NODE_PROTOCOL).await?;
+        node.membership.set(self.owner(), self.link(true, None));
+        let text = format!("node '{}' is connected to {}", self.name, self.join.url);
+        node.events.publish(Kind::ControllerUp, None, text).await;
+        let peer = Peer { address: None, node: None, controller: true };
+        if let Err(e) = serve_dialled(stream, router, peer).await {
+            tracing::debug!("the controller's connection ended: {e}");
+        }
+        Ok(())
+    }
+
+    /// Waits until two thirds of the certificate's time are over.
+    async fn due(&self, renewed: Option<&Identity>) {
+        let Ok((from, to)) = renewed.unwrap_or(&self.identity).validity() else {
+            return std::future::pending().await;
+        };
+        let whole = to.duration_since(from).unwrap_or_default();
+        let left = (from + whole * 2 / 3).duration_since(SystemTime::now()).unwrap_or_default();
+        // Not more often than that, if it fails.
+        tokio::time::sleep(left.max(whole / 20)).await;
+    }
+
+    /// Another certificate.
+    async fn renew(&self) -> Option<Identity> {
+        let renewed = async {
+            let (key, asked) = request()?;
+            let config = client::config(self.pin, Some(&self.identity))?;
+            let asked = RenewRequest { request: asked };
+            let Certificate { chain } =
+                post(&self.host, self.port, &config, "/v1/nodes/renew", &asked).await?;
+            let identity = Identity { chain, key };
+            files::keep(&self.join.folder, &identity)?;
+            Ok::<_, JoinError>(identity)
+        };
+        match renewed.await {
+            Ok(identity) => Some(identity),
+            Err(e) => {
+                tracing::warn!("the node's certificate was not renewed: {e}");
+                None
+            }
+        }
+    }
+}
+
+/// A number from 0 to 1 that differs from node to node.
+fn jitter() -> f64 {
+    use std::hash::{BuildHasher, RandomState};
+    (RandomState::new().hash_one(()) % 1000) as f64 / 1000.0
+}
