@@ -24,9 +24,32 @@ pub struct Plan {
     /// For each function that asks for a capability, which image was chosen and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<Choice>,
+    /// Where it would go, in a domain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
     /// What may go wrong, such as packets that are too large for an access point.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// Where a graph would go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Placement {
+    /// The node.
+    pub node: String,
+    /// What spoke for it.
+    pub reason: String,
+    /// The other nodes, and what spoke against them.
+    pub others: Vec<NotPlaced>,
+}
+
+/// A node that a graph would not go to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NotPlaced {
+    /// The node.
+    pub node: String,
+    /// What speaks against it.
+    pub reason: String,
 }
 
 /// The image that was chosen for a function that asks for a capability.

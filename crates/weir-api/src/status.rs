@@ -13,6 +13,9 @@ pub struct GraphStatus {
     /// The tenant that the graph belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
+    /// The nodes that it is on, in a domain.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
     /// Running only if every function is.
     #[serde(flatten)]
     pub state: State,
@@ -180,6 +183,7 @@ mod tests {
             id: "0x1".into(),
             name: "wire".into(),
             tenant: None,
+            nodes: vec![],
             state: State::Failed { reason: "no interface eth9".into() },
             functions: vec![],
             links: vec![],

@@ -50,6 +50,7 @@ pub fn plan(old: Option<&DesiredGraph>, new: &DesiredGraph, tables: &BTreeMap<St
         tables: tables.iter().filter(|(_, n)| **n > 0).map(fate).collect(),
         traffic: Traffic::default(),
         choices: new.choices.clone(),
+        placement: None,
         warnings: Vec::new(),
     }
 }

@@ -113,6 +113,7 @@ pub async fn status<D: DataPlane>(
     Ok(GraphStatus {
         id: graph.id.clone(),
         name: document.name.to_string(),
+        nodes: Vec::new(),
         tenant: document.tenant.as_ref().map(ToString::to_string),
         state,
         functions,

@@ -75,7 +75,11 @@ pub fn host_and_port(url: &str, port: u16) -> Result<(String, u16), DialError> {
     if host.is_empty() || authority.as_str().contains('@') {
         return Err(wrong());
     }
-    Ok((host.to_owned(), authority.port_u16().unwrap_or(port)))
+    match (authority.port_u16(), authority.as_str() == authority.host()) {
+        (Some(port), _) => Ok((host.to_owned(), port)),
+        (None, true) => Ok((host.to_owned(), port)),
+        (None, false) => Err(wrong()),
+    }
 }
 
 /// A connection with TLS, on which that protocol (ALPN) is spoken.

@@ -4,6 +4,7 @@ mod capture;
 mod check;
 mod complete;
 mod config;
+mod controller;
 mod describe;
 mod elements;
 mod events;
@@ -75,6 +76,10 @@ pub(crate) enum Command {
     Schema(schema::Args),
     /// Run the node daemon: service graphs come in over REST
     Node(node::Args),
+    /// Run the controller of a domain of many nodes, which serves the interface of a node for all of them
+    ///
+    /// Nodes join it (`weir node --join`); graphs that are applied to it go to one of them.
+    Controller(controller::Args),
     /// Create a service graph on a node, or change it while it runs
     Apply(graphs::ApplyArgs),
     /// Show what applying a service graph would change, and which images would be chosen
@@ -172,6 +177,7 @@ impl Command {
             Command::Elements(a) => elements::run(&a, ui),
             Command::Schema(a) => schema::run(&a, ui),
             Command::Node(a) => node::run(a, ui),
+            Command::Controller(a) => controller::run(a, ui),
             Command::Apply(a) => graphs::apply(&a, ui),
             Command::Plan(a) => graphs::plan(&a, ui),
             Command::Ps(a) => graphs::ps(&a, ui),

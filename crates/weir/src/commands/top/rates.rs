@@ -290,6 +290,7 @@ pub(crate) mod tests {
                 })
                 .into(),
             status: Some(GraphStatus {
+                nodes: Vec::new(),
                 id: "edge".into(),
                 name: "the edge".into(),
                 tenant: None,

@@ -1,0 +1,149 @@
+//! What the controller does with nodes that dial.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Method, Request};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use weir_api::events::{Event, Kind};
+use weir_api::node::Health;
+use weir_rest::listen::{HEARTBEAT, NodeConnection, SILENCE};
+use weir_store::events::NewEvent;
+
+use crate::controller::{Controller, now_ms};
+use crate::fleet::{Connected, FleetError};
+
+/// How often a node is looked at, beside what its events bring.
+const INTERVAL: Duration = Duration::from_secs(5);
+/// Longest line of an event.
+const MAX_LINE: usize = 1 << 20;
+
+/// Takes the nodes that dial, for ever.
+pub(crate) async fn attend(controller: Arc<Controller>, mut dialled: mpsc::Receiver<NodeConnection>) {
+    let number = Arc::new(AtomicU64::new(1));
+    while let Some(connection) = dialled.recv().await {
+        let (controller, number) = (controller.clone(), number.fetch_add(1, Ordering::Relaxed));
+        tokio::spawn(async move { take(controller, connection, number).await });
+    }
+}
+
+/// One connection, from its beginning to its end.
+async fn take(controller: Arc<Controller>, connection: NodeConnection, number: u64) {
+    let NodeConnection { node, address, stream } = connection;
+    if !controller.view().members.contains_key(&node) {
+        return;
+    }
+    if controller.fleet.get(&node).is_some() && controller.fleet.is_alive(&node).await {
+        let text = format!("a second node with its certificate dialled, from {address}, and was sent away");
+        return controller.tell(Kind::Notice, Some(&node), None, text).await;
+    }
+    let shaken = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .keep_alive_interval(HEARTBEAT)
+        .keep_alive_timeout(SILENCE)
+        .keep_alive_while_idle(true)
+        .handshake(TokioIo::new(stream))
+        .await;
+    let (sender, running) = match shaken {
+        Ok(shaken) => shaken,
+        Err(e) => return tracing::debug!(node, "no HTTP/2: {e}"),
+    };
+    controller.fleet.insert(&node, Connected::new(number, address.to_string(), sender));
+    controller.edit(|v| {
+        let known = v.known.entry(node.clone()).or_default();
+        known.since = now_ms();
+    });
+    controller.tell(Kind::NodeOnline, Some(&node), None, format!("it dialled from {address}")).await;
+    let looking = tokio::spawn(look(controller.clone(), node.clone(), number));
+    let listening = tokio::spawn(listen(controller.clone(), node.clone()));
+    let ended = running.await;
+    looking.abort();
+    listening.abort();
+    // Unless it came back meanwhile, or was removed.
+    if controller.fleet.remove(&node, number) {
+        let why = ended.err().map_or_else(|| "it went".to_owned(), |e| e.to_string());
+        controller.edit(|v| v.known.entry(node.clone()).or_default().since = now_ms());
+        let text = format!("no connection: {why}; what it runs goes on as far as is known");
+        controller.tell(Kind::NodeOffline, Some(&node), None, text).await;
+    }
+}
+
+/// Makes the node run what it is to run, now and from time to time.
+async fn look(controller: Arc<Controller>, node: String, number: u64) {
+    let present = || controller.fleet.get(&node).is_some_and(|c| c.number == number);
+    while present() {
+        match controller.fleet.call::<Health>(&node, Method::GET, "/health", None).await {
+            Ok(health) => {
+                let version = Some(health.version);
+                controller.edit(|v| v.known.entry(node.clone()).or_default().version = version);
+            }
+            Err(e) => tracing::debug!(node, "{e}"),
+        }
+        if let Err(e) = controller.settle(&node).await {
+            tracing::warn!(node, "not in the desired state yet: {e}");
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+/// Keeps what happens at the node in the log of the domain.
+async fn listen(controller: Arc<Controller>, node: String) {
+    loop {
+        if let Err(e) = follow(&controller, &node).await {
+            tracing::debug!(node, "its events: {e}");
+        }
+        tokio::time::sleep(HEARTBEAT).await;
+    }
+}
+
+async fn follow(controller: &Controller, node: &str) -> Result<(), FleetError> {
+    let silent = |why: String| FleetError::Silent { node: node.to_owned(), why };
+    let request = Request::builder().uri("/events").body(Body::empty()).map_err(|e| silent(e.to_string()))?;
+    let mut body: Incoming = controller.fleet.send(node, request).await?.into_body();
+    let mut line = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|e| silent(e.to_string()))?;
+        let Ok(data) = frame.into_data() else { continue };
+        for byte in data {
+            if byte != b'\n' {
+                line.push(byte);
+                if line.len() > MAX_LINE {
+                    return Err(silent("an event without an end".into()));
+                }
+                continue;
+            }
+            let event = line.strip_prefix(b"data:").and_then(|d| serde_json::from_slice::<Event>(d).ok());
+            line.clear();
+            if let Some(event) = event {
+                hear(controller, node, event).await;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An event of a node becomes one of the domain, but for those of which the controller tells itself.
+async fn hear(controller: &Controller, node: &str, event: Event) {
+    let Event { kind, graph, text, .. } = event;
+    let own = matches!(
+        kind,
+        Kind::Applied | Kind::Changed | Kind::Removed | Kind::ControllerUp | Kind::ControllerDown
+    );
+    if own || kind == Kind::Print && graph.is_none() {
+        return;
+    }
+    if kind == Kind::Domain {
+        // What the node has is asked for at once; a slow node is asked again later.
+        let asked = controller.fleet.call(node, Method::GET, "/domain", None);
+        if let Ok(Ok(domain)) = timeout(INTERVAL, asked).await {
+            controller.edit(|v| v.known.entry(node.to_owned()).or_default().domain = Some(domain));
+        }
+    }
+    controller.events.publish_all(vec![NewEvent { kind, node: Some(node.to_owned()), graph, text }]).await;
+}

@@ -1,0 +1,208 @@
+//! Which node a graph goes to. Pure: from the graph and what the nodes say of themselves.
+
+use std::collections::BTreeSet;
+
+use weir_api::domain::Domain;
+use weir_model::graph::{Sap, SapKind, ServiceGraph, VlanSap};
+use weir_model::value::Id;
+
+/// A node that a graph could go to.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidate<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Whether it is connected.
+    pub online: bool,
+    /// Whether it gets no new graphs.
+    pub cordoned: bool,
+    /// What it is to others, if that is known.
+    pub domain: Option<&'a Domain>,
+    /// How many graphs it has.
+    pub graphs: usize,
+    /// Whether it has this graph.
+    pub has_it: bool,
+}
+
+/// Why a graph does not go to a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WhyNot {
+    /// The node.
+    pub node: String,
+    /// What speaks against it.
+    pub reason: String,
+}
+
+/// Where a graph goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The node.
+    pub node: String,
+    /// What spoke for it.
+    pub reason: String,
+    /// The others, and what spoke against them.
+    pub others: Vec<WhyNot>,
+}
+
+/// The nodes that a graph names, for itself or for parts of it.
+pub fn named(graph: &ServiceGraph) -> BTreeSet<&str> {
+    let functions = graph.functions.iter().map(|f| f.node.as_ref());
+    let saps = graph.saps.iter().map(|s| s.node.as_ref());
+    functions.chain(saps).chain([graph.node.as_ref()]).flatten().map(Id::as_str).collect()
+}
+
+/// The interfaces that a graph has access points at. VLANs without one may be at any.
+fn interfaces(graph: &ServiceGraph) -> BTreeSet<&str> {
+    fn of(s: &Sap) -> Option<&str> {
+        match &s.kind {
+            SapKind::Interface { interface } => Some(interface.if_name.as_str()),
+            SapKind::Vlan { vlan: VlanSap { if_name: Some(name), .. } } => Some(name.as_str()),
+            _ => None,
+        }
+    }
+    graph.saps.iter().filter_map(of).collect()
+}
+
+/// What speaks against a node, if anything does.
+fn against(graph: &ServiceGraph, c: &Candidate<'_>, asked: Option<&str>) -> Option<String> {
+    if let Some(asked) = asked
+        && asked != c.name
+    {
+        return Some(format!("node '{asked}' was asked for"));
+    }
+    if !c.online {
+        return Some("it is offline".to_owned());
+    }
+    if c.cordoned && !c.has_it {
+        return Some("it is cordoned".to_owned());
+    }
+    let Some(domain) = c.domain else { return Some("it has not said yet what it has".to_owned()) };
+    let there: BTreeSet<&str> = domain.endpoints.iter().map(|e| e.interface.as_str()).collect();
+    let missing: Vec<&str> = interfaces(graph).into_iter().filter(|i| !there.contains(i)).collect();
+    if let [one] = missing[..] {
+        return Some(format!("it has no interface '{one}'"));
+    }
+    if !missing.is_empty() {
+        return Some(format!("it has none of the interfaces '{}'", missing.join("', '")));
+    }
+    let locals = graph.saps.iter().filter_map(|s| match &s.kind {
+        SapKind::Gre { gre } => Some(gre.local_ip),
+        SapKind::Vxlan { vxlan } => Some(vxlan.local_ip),
+        _ => None,
+    });
+    let has = |ip: &std::net::IpAddr| {
+        let text = ip.to_string();
+        let same = |a: &String| a.split('/').next() == Some(&text);
+        domain.endpoints.iter().any(|e| e.addresses.iter().any(same))
+    };
+    locals.filter(|ip| !has(ip)).map(|ip| format!("it has not the address {ip}")).next()
+}
+
+/// The node for a whole graph: where it is already, or else the one with the least to do.
+///
+/// # Errors
+/// What speaks against each node.
+pub fn choose(
+    graph: &ServiceGraph,
+    nodes: &[Candidate<'_>],
+    asked: Option<&str>,
+) -> Result<Choice, Vec<WhyNot>> {
+    let mut others = Vec::new();
+    let mut fit = Vec::new();
+    for c in nodes {
+        match against(graph, c, asked) {
+            Some(reason) => others.push(WhyNot { node: c.name.to_owned(), reason }),
+            None => fit.push(c),
+        }
+    }
+    let free = |c: &Candidate<'_>| {
+        let memory = c.domain.map(|d| d.resources.memory).unwrap_or_default();
+        memory.total.saturating_sub(memory.used)
+    };
+    fit.sort_by_key(|c| (!c.has_it, c.graphs, std::cmp::Reverse(free(c)), c.name));
+    let mut fit = fit.into_iter();
+    let Some(best) = fit.next() else { return Err(others) };
+    let reason = if asked.is_some() {
+        "it was asked for".to_owned()
+    } else if best.has_it {
+        "the graph is there".to_owned()
+    } else {
+        format!("it has all that the graph needs, and the fewest graphs: {}", best.graphs)
+    };
+    let rest = fit.map(|c| {
+        let reason = match best.has_it {
+            true => format!("it would do; the graph is at '{}'", best.name),
+            false => format!("it would do; it has {} graphs", c.graphs),
+        };
+        WhyNot { node: c.name.to_owned(), reason }
+    });
+    others.extend(rest);
+    others.sort_by(|a, b| a.node.cmp(&b.node));
+    Ok(Choice { node: best.name.to_owned(), reason, others })
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_api::domain::Endpoint;
+
+    use super::*;
+
+    const GRAPH: &str = "
+id: g
+name: g
+saps:
+  - {id: lan, type: interface, interface: {if-name: lan}}
+  - {id: wan, type: vlan, vlan: {vlan-id: 5, if-name: wan}}
+flowrules:
+  - {id: a, priority: 1, match: {port_in: 'sap:lan'}, actions: {output_to_port: 'sap:wan'}}
+";
+
+    fn domain(interfaces: &[&str]) -> Domain {
+        let endpoint = |name: &&str| Endpoint {
+            interface: (*name).to_owned(),
+            up: true,
+            mac: None,
+            mtu: None,
+            addresses: vec!["10.0.0.1/24".into()],
+            graph: None,
+            vlans: Vec::new(),
+        };
+        Domain { endpoints: interfaces.iter().map(endpoint).collect(), ..Domain::default() }
+    }
+
+    fn node<'a>(name: &'a str, domain: &'a Domain) -> Candidate<'a> {
+        Candidate { name, online: true, cordoned: false, domain: Some(domain), graphs: 0, has_it: false }
+    }
+
+    #[test]
+    fn a_graph_goes_where_its_interfaces_are_and_stays_where_it_is() {
+        let graph = ServiceGraph::parse(GRAPH).unwrap();
+        let (all, some) = (domain(&["lan", "wan"]), domain(&["lan"]));
+        let [a, b, c] = [node("a", &some), node("b", &all), node("c", &all)];
+        let choice = choose(&graph, &[a, b, c], None).unwrap();
+        assert_eq!(choice.node, "b");
+        assert_eq!(choice.others[0], WhyNot { node: "a".into(), reason: "it has no interface 'wan'".into() });
+        assert_eq!(choose(&graph, &[a, Candidate { graphs: 1, ..b }, c], None).unwrap().node, "c");
+        let here = Candidate { graphs: 7, has_it: true, cordoned: true, ..b };
+        assert_eq!(choose(&graph, &[a, here, c], None).unwrap().node, "b");
+        assert_eq!(choose(&graph, &[a, here, c], Some("c")).unwrap().node, "c");
+        let none = [a, Candidate { online: false, ..b }, Candidate { cordoned: true, ..c }];
+        let why: Vec<String> =
+            choose(&graph, &none, None).unwrap_err().into_iter().map(|w| w.reason).collect();
+        assert_eq!(why, ["it has no interface 'wan'", "it is offline", "it is cordoned"]);
+    }
+
+    #[test]
+    fn a_tunnel_ends_at_a_node_that_has_its_address() {
+        let text = |ip: &str| {
+            let vxlan = format!("{{vni: 7, local-ip: {ip}, remote-ip: 10.0.0.9}}");
+            format!("id: g\nname: g\nsaps:\n  - {{id: t, type: vxlan, vxlan: {vxlan}}}\n")
+        };
+        let domain = domain(&[]);
+        let with = super::tests::domain(&["lan"]);
+        let nodes = [node("a", &domain), node("b", &with)];
+        let graph = ServiceGraph::parse(&text("10.0.0.1")).unwrap();
+        assert_eq!(choose(&graph, &nodes, None).unwrap().node, "b");
+        let graph = ServiceGraph::parse(&text("10.0.0.2")).unwrap();
+        assert!(choose(&graph, &nodes, None).unwrap_err()[1].reason.contains("not the address 10.0.0.2"));
+    }
+}

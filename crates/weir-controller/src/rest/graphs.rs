@@ -1,0 +1,324 @@
+//! Routes of graphs, as a node has them.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::Value;
+use weir_api::BASE;
+use weir_api::graphs::{AppliedGraph, AppliedList, GraphSummary, ListOutcome};
+use weir_api::plan::Plan;
+use weir_api::problem::{Mistake, Problem};
+use weir_api::status::{GraphStatus, State as Life};
+use weir_rest::body::{Document, Received, document, documents};
+use weir_rest::extract::{Path, Query};
+use weir_rest::precondition::Precondition;
+use weir_rest::to_the_end;
+
+use super::App;
+use crate::controller::tag;
+use crate::store::Stored;
+
+/// Where, and how, a graph is applied.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Options {
+    /// The node.
+    node: Option<String>,
+    /// Of a list: each by itself.
+    #[serde(default)]
+    each: bool,
+    /// Taken for the sake of nodes' clients: handler writes beside the document are the node's.
+    #[serde(default)]
+    #[allow(dead_code, reason = "a graph that is as asked for is left alone")]
+    again: bool,
+}
+
+/// What the nodes say of their graphs, by graph.
+async fn said(app: &App) -> BTreeMap<String, Vec<(String, GraphSummary)>> {
+    let mut asked = tokio::task::JoinSet::new();
+    for node in app.fleet.names() {
+        let fleet = app.fleet.clone();
+        asked.spawn(async move {
+            let list: Result<Vec<GraphSummary>, _> = fleet.call(&node, Method::GET, "/graphs", None).await;
+            (node, list)
+        });
+    }
+    let mut said: BTreeMap<String, Vec<(String, GraphSummary)>> = BTreeMap::new();
+    while let Some(answer) = asked.join_next().await {
+        let Ok((node, Ok(list))) = answer else { continue };
+        for graph in list {
+            said.entry(graph.id.clone()).or_default().push((node.clone(), graph));
+        }
+    }
+    said
+}
+
+/// All graphs.
+pub(super) async fn list(State(app): State<App>) -> Json<Vec<GraphSummary>> {
+    let (said, view) = (said(&app).await, app.view());
+    let summary = |(id, stored): (&String, &Stored)| {
+        let of: Vec<&(String, GraphSummary)> = said.get(id).into_iter().flatten().collect();
+        let parts: Vec<(&String, Option<&GraphSummary>)> = stored
+            .graph
+            .parts
+            .keys()
+            .map(|node| (node, of.iter().find(|(n, _)| n == node).map(|(_, g)| g)))
+            .collect();
+        let text = |key: &str| stored.graph.document.get(key)?.as_str().map(str::to_owned);
+        let functions = stored.graph.document.get("SFs").and_then(Value::as_array).map_or(0, Vec::len);
+        GraphSummary {
+            id: id.clone(),
+            name: text("name").unwrap_or_default(),
+            tenant: stored.graph.tenant.clone(),
+            revision: stored.revision,
+            tag: tag(stored),
+            node: Some(stored.graph.parts.keys().cloned().collect::<Vec<_>>().join(", ")),
+            owner: None,
+            functions,
+            state: state(&app, &parts),
+            drift: parts.iter().filter_map(|(_, g)| g.map(|g| g.drift)).sum(),
+        }
+    };
+    Json(view.graphs.iter().map(summary).collect())
+}
+
+/// The state of a graph from those of its parts: the worst of them.
+fn state(app: &App, parts: &[(&String, Option<&GraphSummary>)]) -> Life {
+    let part = |(node, said): &(&String, Option<&GraphSummary>)| match said {
+        None if app.fleet.get(node).is_none() => Life::Degraded {
+            reason: format!("node '{node}' is offline; as far as is known it goes on there"),
+        },
+        None => Life::Failed { reason: format!("node '{node}' does not have it") },
+        Some(g) if parts.len() == 1 => g.state.clone(),
+        Some(g) => match &g.state {
+            Life::Degraded { reason } => Life::Degraded { reason: format!("node '{node}': {reason}") },
+            Life::Failed { reason } => Life::Failed { reason: format!("node '{node}': {reason}") },
+            other => other.clone(),
+        },
+    };
+    let badness = |s: &Life| match s {
+        Life::Failed { .. } => 4,
+        Life::Degraded { .. } => 3,
+        Life::Stopped => 2,
+        Life::Starting => 1,
+        Life::Running => 0,
+    };
+    parts.iter().map(part).max_by_key(badness).unwrap_or(Life::Stopped)
+}
+
+/// Creates a graph and runs it.
+pub(super) async fn create(
+    State(app): State<App>,
+    Query(options): Query<Options>,
+    condition: Precondition,
+    headers: HeaderMap,
+    body: Received,
+) -> Result<Response, Problem> {
+    apply(app, document(&headers, body)?, options, false, condition).await
+}
+
+/// Creates a graph, or changes it while it runs.
+pub(super) async fn put(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Query(options): Query<Options>,
+    condition: Precondition,
+    headers: HeaderMap,
+    body: Received,
+) -> Result<Response, Problem> {
+    let document = document(&headers, body)?;
+    if document.graph.id.as_str() != id {
+        let message =
+            format!("the document is of graph '{}', the address of graph '{id}'", document.graph.id);
+        let help = "use the same identifier in both".into();
+        let mistake = Mistake { path: "sffg.id".into(), message, help, ..Mistake::default() };
+        return Err(Problem::new(StatusCode::BAD_REQUEST, "the document has mistakes").with([mistake]));
+    }
+    apply(app, document, options, true, condition).await
+}
+
+async fn apply(
+    app: App,
+    document: Document,
+    options: Options,
+    change: bool,
+    condition: Precondition,
+) -> Result<Response, Problem> {
+    let id = document.graph.id.to_string();
+    let changing = app.clone();
+    let put = async move { changing.put(document, options.node.as_deref(), change, &condition).await };
+    let (changed, created) = to_the_end(put).await?;
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    let revision = changed.revision;
+    let mut response = (status, Json(changed)).into_response();
+    if created && let Ok(location) = format!("{BASE}/graphs/{id}").parse() {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    // Another change may have come in between: its tag is not of what this request made.
+    if let Ok(stored) = app.graph(&id)
+        && stored.revision == revision
+    {
+        response.headers_mut().insert(header::ETAG, tag_header(&stored)?);
+    }
+    Ok(response)
+}
+
+fn tag_header(stored: &Stored) -> Result<HeaderValue, Problem> {
+    HeaderValue::try_from(format!("\"{}\"", tag(stored))).map_err(|_| Problem::internal())
+}
+
+/// Creates or changes many graphs. All or none is done by taking back what was done before the one that failed.
+pub(super) async fn put_list(
+    State(app): State<App>,
+    Query(options): Query<Options>,
+    headers: HeaderMap,
+    body: Received,
+) -> Result<Response, Problem> {
+    let items = documents(&headers, body)?;
+    let each = options.each;
+    if let Some(problem) =
+        items.iter().find_map(|(id, d)| d.as_ref().err().map(|p| p.clone().of_graph(id))).filter(|_| !each)
+    {
+        return Err(problem);
+    }
+    to_the_end(async move {
+        let before = app.view();
+        let mut graphs: Vec<AppliedGraph> = Vec::new();
+        for (id, document) in items {
+            let put = match document {
+                Ok(d) => app.put(d, options.node.as_deref(), true, &Precondition::default()).await,
+                Err(problem) => Err(problem),
+            };
+            match put {
+                Ok((changed, created)) => graphs.push(AppliedGraph {
+                    outcome: match (created, changed.unchanged) {
+                        (true, _) => ListOutcome::Created,
+                        (false, true) => ListOutcome::Unchanged,
+                        (false, false) => ListOutcome::Changed,
+                    },
+                    id,
+                    revision: Some(changed.revision),
+                    problem: None,
+                    warnings: changed.warnings,
+                }),
+                Err(problem) if each => graphs.push(AppliedGraph {
+                    id,
+                    outcome: ListOutcome::Refused,
+                    revision: None,
+                    problem: Some(problem),
+                    warnings: Vec::new(),
+                }),
+                Err(problem) => {
+                    for done in graphs.iter().rev().filter(|g| g.outcome != ListOutcome::Unchanged) {
+                        take_back(&app, &done.id, before.graphs.get(&done.id)).await;
+                    }
+                    return Err(problem.of_graph(&id));
+                }
+            }
+        }
+        let all = graphs.iter().all(|g| g.problem.is_none());
+        let status = if all { StatusCode::OK } else { StatusCode::MULTI_STATUS };
+        Ok((status, Json(AppliedList { graphs })).into_response())
+    })
+    .await
+}
+
+/// A graph of a list becomes again what it was before.
+async fn take_back(app: &App, id: &str, before: Option<&Stored>) {
+    let always = Precondition::default();
+    let done = match before {
+        None => app.remove(id, &always).await,
+        Some(stored) => app.restore(id, stored).await,
+    };
+    if let Err(e) = done {
+        tracing::error!("graph {id} could not be taken back: {e}");
+    }
+}
+
+/// The document of a graph.
+pub(super) async fn get(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    condition: Precondition,
+) -> Result<Response, Problem> {
+    let stored = app.graph(&id)?;
+    let headers = [(header::ETAG, tag_header(&stored)?)];
+    if condition.differs.is_some_and(|tags| tags.fit(Some(&tag(&stored)))) {
+        return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
+    }
+    Ok((headers, Json(serde_json::json!({ "sffg": stored.graph.document }))).into_response())
+}
+
+/// The document of a graph as it was written.
+pub(super) async fn written(State(app): State<App>, Path(id): Path<String>) -> Result<String, Problem> {
+    app.graph(&id).map(|stored| stored.graph.text)
+}
+
+/// Removes a graph.
+pub(super) async fn delete(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    condition: Precondition,
+) -> Result<StatusCode, Problem> {
+    to_the_end(async move { app.remove(&id, &condition).await }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// State and figures of a graph, of all its nodes together.
+pub(super) async fn status(
+    State(app): State<App>,
+    Path(id): Path<String>,
+) -> Result<Json<GraphStatus>, Problem> {
+    let stored = app.graph(&id)?;
+    let mut whole: Option<GraphStatus> = None;
+    for node in stored.graph.parts.keys() {
+        let status: GraphStatus =
+            app.fleet.call(node, Method::GET, &format!("/graphs/{id}/status"), None).await?;
+        whole = Some(match whole {
+            None => status,
+            Some(mut all) => {
+                all.functions.extend(status.functions);
+                all.links.extend(status.links);
+                all.drops.extend(status.drops);
+                all.profile.extend(status.profile);
+                all.flows.extend(status.flows);
+                all.drift.extend(status.drift);
+                all.warnings.extend(status.warnings);
+                if all.state == Life::Running {
+                    all.state = status.state;
+                }
+                all
+            }
+        });
+    }
+    let mut whole = whole.ok_or_else(Problem::internal)?;
+    whole.nodes = stored.graph.parts.keys().cloned().collect();
+    Ok(Json(whole))
+}
+
+/// What a document would change, and where it would go. Nothing is done.
+pub(super) async fn plan(
+    State(app): State<App>,
+    Query(options): Query<Options>,
+    headers: HeaderMap,
+    body: Received,
+) -> Result<Json<Plan>, Problem> {
+    let document = document(&headers, body)?;
+    let choice = app.choose(&document.graph, options.node.as_deref())?;
+    let part = document.graph.on_one_node()?.to_json().to_string();
+    let mut plan: Plan = app.fleet.call(&choice.node, Method::POST, "/plan", Some(&part)).await?;
+    plan.placement = Some(weir_api::plan::Placement {
+        node: choice.node,
+        reason: choice.reason,
+        others: choice
+            .others
+            .into_iter()
+            .map(|w| weir_api::plan::NotPlaced { node: w.node, reason: w.reason })
+            .collect(),
+    });
+    Ok(Json(plan))
+}

@@ -1,0 +1,162 @@
+//! What one node, or each of them, answers.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{Method, Request, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use serde::de::DeserializeOwned;
+use weir_api::domain::{Capability, Domain};
+use weir_api::images::{ImageDetails, ImageList};
+use weir_api::node::DeviceList;
+use weir_api::problem::Problem;
+use weir_rest::extract::Path;
+
+use super::App;
+
+/// A request goes on to a node, under that path, and its answer comes back as it is.
+async fn forward(app: &App, node: &str, path: &str, request: Request<Body>) -> Result<Response, Problem> {
+    let (mut parts, body) = request.into_parts();
+    let query = parts.uri.query().map(|q| format!("?{q}")).unwrap_or_default();
+    parts.uri = format!("{path}{query}").parse::<Uri>().map_err(|_| Problem::internal())?;
+    // They are about the connection that ends here (RFC 9110, section 7.6.1), or who is logged in here.
+    for name in ["connection", "host", "authorization", "transfer-encoding", "upgrade", "origin"] {
+        parts.headers.remove(name);
+    }
+    parts.extensions.clear();
+    let response = app.fleet.send(node, Request::from_parts(parts, body)).await?;
+    Ok(response.map(Body::new).into_response())
+}
+
+/// What is behind a graph: at the node that has the graph, or the function that the path names.
+pub(super) async fn graph(
+    State(app): State<App>,
+    Path((id, path)): Path<(String, String)>,
+    request: Request<Body>,
+) -> Result<Response, Problem> {
+    let stored = app.graph(&id)?;
+    let node = stored.graph.parts.keys().next().ok_or_else(Problem::internal)?;
+    let whole = request.uri().path();
+    // As it came, with what is escaped in it.
+    let path = whole.split_once("/graphs/").map_or(path.as_str(), |(_, rest)| rest);
+    forward(&app, node, &format!("/graphs/{path}"), request).await
+}
+
+/// What one node says of itself.
+pub(super) async fn node(
+    State(app): State<App>,
+    Path((name, path)): Path<(String, String)>,
+    request: Request<Body>,
+) -> Result<Response, Problem> {
+    app.member(&name)?;
+    forward(&app, &name, &format!("/{path}"), request).await
+}
+
+/// What each node that is connected answers, by name.
+async fn each<T: DeserializeOwned + Send + 'static>(app: &App, path: &'static str) -> BTreeMap<String, T> {
+    let mut asked = tokio::task::JoinSet::new();
+    for node in app.fleet.names() {
+        let fleet = app.fleet.clone();
+        asked.spawn(async move {
+            let answer = fleet.call::<T>(&node, Method::GET, path, None).await;
+            (node, answer)
+        });
+    }
+    let mut answers = BTreeMap::new();
+    while let Some(done) = asked.join_next().await {
+        if let Ok((node, Ok(answer))) = done {
+            answers.insert(node, answer);
+        }
+    }
+    answers
+}
+
+/// The images of all nodes.
+pub(super) async fn images(State(app): State<App>) -> Json<ImageList> {
+    let mut all = ImageList { images: Vec::new(), errors: Vec::new() };
+    for (_, list) in each::<ImageList>(&app, "/images").await {
+        let new: Vec<_> =
+            list.images.into_iter().filter(|i| all.images.iter().all(|k| k.name != i.name)).collect();
+        all.images.extend(new);
+        let new: Vec<_> =
+            list.errors.into_iter().filter(|i| all.errors.iter().all(|k| k.name != i.name)).collect();
+        all.errors.extend(new);
+    }
+    all.images.sort_by(|a, b| a.name.cmp(&b.name));
+    Json(all)
+}
+
+/// An image of any node.
+pub(super) async fn image(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    request: Request<Body>,
+) -> Result<Json<ImageDetails>, Problem> {
+    let path = request.uri().path().rsplit_once("/images/").map_or(name.as_str(), |(_, rest)| rest);
+    let mut last = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "no node is connected");
+    for node in app.fleet.names() {
+        match app.fleet.call(&node, Method::GET, &format!("/images/{path}"), None).await {
+            Ok(image) => return Ok(Json(image)),
+            Err(e) => last = e.into(),
+        }
+    }
+    Err(last)
+}
+
+/// The interfaces of all nodes, as `NODE:INTERFACE`.
+pub(super) async fn devices(State(app): State<App>) -> Json<DeviceList> {
+    let mut devices = Vec::new();
+    for (node, list) in each::<DeviceList>(&app, "/devices").await {
+        let named = list
+            .devices
+            .into_iter()
+            .map(|d| weir_api::node::DeviceStatus { name: format!("{node}:{}", d.name), ..d });
+        devices.extend(named);
+    }
+    Json(DeviceList { devices })
+}
+
+/// What the domain is to others: one big switch, with the end points of all nodes, as `NODE:INTERFACE`.
+pub(super) async fn domain(State(app): State<App>) -> Json<Domain> {
+    let mut whole = Domain::default();
+    for (node, domain) in each::<Domain>(&app, "/domain").await {
+        let named = domain.endpoints.into_iter().map(|e| {
+            let interface = format!("{node}:{}", e.interface);
+            weir_api::domain::Endpoint { interface, ..e }
+        });
+        whole.endpoints.extend(named);
+        whole.tunnels.extend(domain.tunnels);
+        for Capability { capability, images } in domain.capabilities {
+            let at = whole.capabilities.iter().position(|c| c.capability == capability);
+            match at.and_then(|at| whole.capabilities.get_mut(at)) {
+                Some(known) => {
+                    let new: Vec<_> = images
+                        .into_iter()
+                        .filter(|i| known.images.iter().all(|k| k.image != i.image))
+                        .collect();
+                    known.images.extend(new);
+                }
+                None => whole.capabilities.push(Capability { capability, images }),
+            }
+        }
+        for kind in domain.kinds {
+            match whole.kinds.iter_mut().find(|k| k.kind == kind.kind) {
+                // What one node can, the domain can.
+                Some(known) if kind.lack.is_none() => known.lack = None,
+                Some(_) => {}
+                None => whole.kinds.push(kind),
+            }
+        }
+        for (all, one) in [
+            (&mut whole.resources.memory, domain.resources.memory),
+            (&mut whole.resources.cpu, domain.resources.cpu),
+        ] {
+            all.total += one.total;
+            all.used += one.used;
+        }
+        whole.resources.overcommit |= domain.resources.overcommit;
+    }
+    Json(whole)
+}

@@ -1,0 +1,332 @@
+//! What the controller must remember: its nodes, the tokens by which more may join, and the graphs of the domain with the nodes that
+//! they are on. One SQLite file; only what is wanted stands there, what is so is asked of the nodes.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::{OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+use weir_auth::secret::{JoinError, JoinTerms, Secret, SecretHash};
+use weir_store::{Database, Result, Schema, StoreError};
+
+const SCHEMA: Schema = Schema { version: 1, tables: TABLES, additions: "" };
+
+const TABLES: &str = "
+CREATE TABLE nodes (
+    name TEXT PRIMARY KEY,
+    joined INTEGER NOT NULL,
+    certificate INTEGER NOT NULL,
+    cordoned INTEGER NOT NULL
+) STRICT;
+CREATE TABLE tokens (hash BLOB PRIMARY KEY, expires INTEGER NOT NULL, uses INTEGER NOT NULL) STRICT;
+CREATE TABLE graphs (
+    id TEXT PRIMARY KEY,
+    revision INTEGER NOT NULL,
+    graph TEXT NOT NULL,
+    previous TEXT
+) STRICT;
+";
+
+/// A node that has joined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// When, in milliseconds since the epoch.
+    pub joined: u64,
+    /// Until when its certificate is good, in seconds since the epoch.
+    pub certificate: u64,
+    /// Whether it gets no new graphs.
+    pub cordoned: bool,
+}
+
+/// A graph of the domain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DomainGraph {
+    /// The document, canonical, without the outer `sffg`.
+    pub document: serde_json::Value,
+    /// The document as it was written.
+    pub text: String,
+    /// The tenant that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// What each of its nodes is to run.
+    pub parts: BTreeMap<String, Part>,
+}
+
+/// What a node is to run for a graph.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// The document for it.
+    pub document: String,
+    /// The entity tag that the node gave when it took it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+}
+
+/// A graph as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// The graph.
+    pub graph: DomainGraph,
+    /// Counts its changes from 1.
+    pub revision: u64,
+    /// Whether it was proposed, and nobody knows whether its nodes took it: the controller ended in between.
+    pub pending: bool,
+}
+
+/// A token that was not taken, or a failure of the store.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// It is not good.
+    #[error(transparent)]
+    Refused(#[from] JoinError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The store.
+#[derive(Debug)]
+pub struct Store {
+    db: Arc<Database>,
+}
+
+impl Store {
+    /// Opens the store, or makes a new one. The directory must exist.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    pub fn open(path: &Path) -> Result<Store> {
+        Ok(Store { db: Arc::new(Database::open(path, SCHEMA)?) })
+    }
+
+    /// The file, with the log of events.
+    pub fn database(&self) -> &Arc<Database> {
+        &self.db
+    }
+
+    /// The nodes by name.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn nodes(&self) -> Result<BTreeMap<String, Member>> {
+        self.db.with(|db| {
+            let mut q = db.prepare("SELECT name, joined, certificate, cordoned FROM nodes")?;
+            let member = |r: &rusqlite::Row<'_>| {
+                let member = Member { joined: r.get(1)?, certificate: r.get(2)?, cordoned: r.get(3)? };
+                Ok((r.get(0)?, member))
+            };
+            q.query_map([], member)?.collect()
+        })
+    }
+
+    /// Keeps a node, new or changed.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn keep_node(&self, name: &str, member: &Member) -> Result<()> {
+        let Member { joined, certificate, cordoned } = member;
+        self.db.with(|db| {
+            let row = params![name, joined, certificate, cordoned];
+            db.execute("INSERT OR REPLACE INTO nodes VALUES (?1, ?2, ?3, ?4)", row).map(drop)
+        })
+    }
+
+    /// Forgets a node.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn remove_node(&self, name: &str) -> Result<()> {
+        self.db.with(|db| db.execute("DELETE FROM nodes WHERE name = ?1", [name]).map(drop))
+    }
+
+    /// Keeps a token by which nodes join. Those that are not good any more go.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn keep_token(&self, terms: &JoinTerms, now: u64) -> Result<()> {
+        self.db.with(|db| {
+            let tx = db.transaction()?;
+            tx.execute("DELETE FROM tokens WHERE expires < ?1 OR uses = 0", [now])?;
+            let row = params![&terms.hash.bytes()[..], terms.expires, terms.uses];
+            tx.execute("INSERT INTO tokens VALUES (?1, ?2, ?3)", row)?;
+            tx.commit()
+        })
+    }
+
+    /// A node joins by a token: it is kept, and the token used once, or nothing is done.
+    ///
+    /// # Errors
+    /// The token is not good, or the store cannot be written.
+    pub fn join(
+        &self,
+        secret: &Secret,
+        now: u64,
+        name: &str,
+        member: &Member,
+    ) -> std::result::Result<(), TokenError> {
+        let Member { joined, certificate, cordoned } = member;
+        let used = self.db.with(|db| {
+            let tx = db.transaction()?;
+            let hash = secret.hash();
+            let find = "SELECT expires, uses FROM tokens WHERE hash = ?1";
+            let found = tx.query_row(find, [&hash.bytes()[..]], |r| Ok((r.get(0)?, r.get(1)?))).optional()?;
+            let Some((expires, uses)) = found else { return Ok(Err(JoinError::Unknown)) };
+            let mut terms = JoinTerms { hash: SecretHash::from_bytes(*hash.bytes()), expires, uses };
+            if let Err(e) = terms.use_once(secret, now) {
+                return Ok(Err(e));
+            }
+            let row = params![&hash.bytes()[..], terms.uses];
+            tx.execute("UPDATE tokens SET uses = ?2 WHERE hash = ?1", row)?;
+            let row = params![name, joined, certificate, cordoned];
+            tx.execute("INSERT INTO nodes VALUES (?1, ?2, ?3, ?4)", row)?;
+            tx.commit()?;
+            Ok(Ok(()))
+        })?;
+        Ok(used?)
+    }
+
+    /// All graphs by identifier.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn graphs(&self) -> Result<BTreeMap<String, Stored>> {
+        let rows: Vec<(String, u64, String, bool)> = self.db.with(|db| {
+            let mut q = db.prepare("SELECT id, revision, graph, previous IS NOT NULL FROM graphs")?;
+            q.query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)))?.collect()
+        })?;
+        let read = |(id, revision, text, pending): (String, u64, String, bool)| {
+            Ok((id, Stored { graph: self.read(&text)?, revision, pending }))
+        };
+        rows.into_iter().map(read).collect()
+    }
+
+    /// Writes a new or changed graph, keeping what it replaces until it is [confirmed](Self::confirm); gives its revision.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn propose(&self, id: &str, graph: &DomainGraph) -> Result<u64> {
+        let text = self.text(graph)?;
+        self.db.with(|db| {
+            let tx = db.transaction()?;
+            // Nothing stands for a graph that was not there.
+            let insert = "INSERT INTO graphs (id, revision, graph, previous) VALUES (?1, 1, ?2, '')
+                 ON CONFLICT (id) DO UPDATE SET
+                    previous = ifnull(previous, graph), graph = ?2, revision = revision + 1
+                 RETURNING revision";
+            let revision = tx.query_row(insert, params![id, text], |r| r.get(0))?;
+            tx.commit()?;
+            Ok(revision)
+        })
+    }
+
+    /// Its nodes took the proposal, with these parts.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn confirm(&self, id: &str, graph: &DomainGraph) -> Result<()> {
+        let text = self.text(graph)?;
+        let update = "UPDATE graphs SET graph = ?2, previous = NULL WHERE id = ?1";
+        self.db.with(|db| db.execute(update, params![id, text]).map(drop))
+    }
+
+    /// The proposal was refused: what was before is wanted again, and given.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn roll_back(&self, id: &str) -> Result<Option<DomainGraph>> {
+        let previous: Option<String> = self.db.with(|db| {
+            let tx = db.transaction()?;
+            tx.execute("DELETE FROM graphs WHERE id = ?1 AND previous = ''", [id])?;
+            let back = "UPDATE graphs SET graph = previous, previous = NULL, revision = revision - 1
+                 WHERE id = ?1 AND previous IS NOT NULL";
+            tx.execute(back, [id])?;
+            let graph = tx.query_row("SELECT graph FROM graphs WHERE id = ?1", [id], |r| r.get(0));
+            let graph = graph.optional()?;
+            tx.commit()?;
+            Ok(graph)
+        })?;
+        previous.map(|text| self.read(&text)).transpose()
+    }
+
+    /// Forgets a graph.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn remove(&self, id: &str) -> Result<()> {
+        self.db.with(|db| db.execute("DELETE FROM graphs WHERE id = ?1", [id]).map(drop))
+    }
+
+    fn text(&self, graph: &DomainGraph) -> Result<String> {
+        let path = self.db.path().to_owned();
+        serde_json::to_string(graph).map_err(|e| StoreError::Other { path, what: e.to_string() })
+    }
+
+    fn read(&self, text: &str) -> Result<DomainGraph> {
+        let path = self.db.path().to_owned();
+        serde_json::from_str(text).map_err(|e| StoreError::Corrupt { path, what: e.to_string() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_auth::secret::Use;
+
+    use super::*;
+
+    fn graph(nodes: &[&str]) -> DomainGraph {
+        let part = |n: &&str| ((*n).to_owned(), Part { document: "d".into(), tag: None });
+        DomainGraph {
+            document: serde_json::json!({ "id": "g" }),
+            text: "id: g".into(),
+            tenant: None,
+            parts: nodes.iter().map(part).collect(),
+        }
+    }
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("controller.db")).unwrap();
+        (dir, store)
+    }
+
+    #[test]
+    fn a_refused_change_leaves_what_was_before_even_after_a_crash() {
+        let (dir, store) = store();
+        let (old, new) = (graph(&["n1"]), graph(&["n2"]));
+        assert_eq!(store.propose("g", &old).unwrap(), 1);
+        store.confirm("g", &old).unwrap();
+        assert_eq!(store.propose("g", &new).unwrap(), 2);
+        assert_eq!(store.propose("g", &graph(&["n3"])).unwrap(), 3);
+        drop(store);
+        let store = Store::open(&dir.path().join("controller.db")).unwrap();
+        assert!(store.graphs().unwrap()["g"].pending);
+        assert_eq!(store.roll_back("g").unwrap(), Some(old.clone()));
+        assert!(!store.graphs().unwrap()["g"].pending);
+        assert_eq!(store.roll_back("g").unwrap(), Some(old), "there is nothing to take back");
+        store.propose("h", &new).unwrap();
+        assert_eq!(store.roll_back("h").unwrap(), None);
+        assert_eq!(store.graphs().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_token_lets_as_many_nodes_join_as_it_is_for() {
+        let (_dir, store) = store();
+        let secret = Secret::generate(Use::Join).unwrap();
+        let terms = JoinTerms { hash: secret.hash(), expires: 100, uses: 2 };
+        store.keep_token(&terms, 0).unwrap();
+        let member = Member { joined: 5, certificate: 9, cordoned: false };
+        let join = |name: &str, now| store.join(&secret, now, name, &member);
+        assert!(matches!(join("n0", 101), Err(TokenError::Refused(_))), "it is over");
+        join("n1", 1).unwrap();
+        // The same name again: the token is not used up by it.
+        assert!(matches!(join("n1", 1), Err(TokenError::Store(_))));
+        join("n2", 1).unwrap();
+        assert!(matches!(join("n3", 1), Err(TokenError::Refused(_))));
+        let other = Secret::generate(Use::Join).unwrap();
+        assert!(matches!(store.join(&other, 1, "n3", &member), Err(TokenError::Refused(JoinError::Unknown))));
+        assert_eq!(store.nodes().unwrap().keys().collect::<Vec<_>>(), ["n1", "n2"]);
+        store.remove_node("n1").unwrap();
+        assert_eq!(store.nodes().unwrap().get("n2"), Some(&member));
+    }
+}

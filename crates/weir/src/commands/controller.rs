@@ -1,0 +1,42 @@
+//! `weir controller`.
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use weir_controller::Options;
+
+use super::node::shutdown;
+use crate::ui::{Failure, Ui};
+
+/// Options of `weir controller`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where clients and nodes come, with TLS
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7443")]
+    listen: SocketAddr,
+    /// Where nodes, graphs and where they are are remembered; the certificate authority is beside it
+    #[arg(long, value_name = "FILE", default_value = "/var/lib/weir/controller.db")]
+    store: PathBuf,
+    /// How long certificates of nodes hold, in seconds; nodes renew them in time
+    #[arg(long, value_name = "SECONDS", default_value_t = 30 * 86_400, value_parser = clap::value_parser!(u64).range(10..=315_360_000))]
+    certificates: u64,
+}
+
+pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    if let Some(directory) = args.store.parent().filter(|d| !d.as_os_str().is_empty()) {
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("cannot create {}", directory.display()))
+            .map_err(Failure::Unreachable)?;
+    }
+    let filter = tracing_subscriber::EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| "info".into());
+    let colour = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(std::io::stderr).init();
+    let Args { listen, store, certificates } = args;
+    ui.progress(&format!("REST on https://{listen}; Ctrl-C ends the controller, not the nodes"));
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+    let options = Options { listen, store, certificates: Duration::from_secs(certificates) };
+    runtime.block_on(weir_controller::run(options, shutdown())).map_err(|e| Failure::Other(e.into()))
+}
