@@ -12,6 +12,9 @@ pub struct Domain {
     pub tunnels: Vec<TunnelUse>,
     /// What functions can be asked for, by word.
     pub capabilities: Vec<Capability>,
+    /// The images that functions can be made from, by name.
+    #[serde(default)]
+    pub images: Vec<DomainImage>,
     /// The kinds of function, and whether the node can run them.
     pub kinds: Vec<KindStatus>,
     /// What graphs may come to take altogether.
@@ -88,6 +91,23 @@ pub struct CapableImage {
     pub features: Vec<String>,
     /// Number of its ports.
     pub ports: usize,
+    /// What the node lacks to run it; without it, it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lack: Option<String>,
+}
+
+/// An image, and what a function of it may come to take.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DomainImage {
+    /// Its name.
+    pub image: String,
+    /// The kind of function that it is.
+    pub kind: String,
+    /// Bytes of memory; 0 for what runs inline, whose tables are counted as graphs come.
+    pub memory: u64,
+    /// Processor time, in thousandths of a processor. Without one it takes what others leave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
     /// What the node lacks to run it; without it, it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lack: Option<String>,

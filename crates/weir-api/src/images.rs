@@ -110,6 +110,9 @@ pub struct ImageDetails {
     pub features: Vec<String>,
     /// What it does.
     pub description: String,
+    /// A hash of all that is in its folder: nodes that say the same have the same image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// Its ports, in their order.
     pub ports: Vec<ImagePort>,
     /// Its parameters.

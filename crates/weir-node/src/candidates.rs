@@ -106,20 +106,22 @@ impl<'i> Candidates<'i> {
             .then(|| format!("it cannot be used with these parameters: {}", mistakes.join("; ")));
         let obstacles: Vec<String> = lack.into_iter().chain(mistakes).collect();
         let obstacle = (!obstacles.is_empty()).then(|| obstacles.join("; "));
-        let (proved, needs) = match &image.implementation {
-            // What compiles was checked; and what runs in no worker of its own takes no time of its own.
-            Implementation::Click(_) => (obstacle.is_none(), Needs { memory, cpu: Some(0) }),
-            Implementation::Process { process, .. } => {
-                (false, Needs { memory: process.memory, cpu: process.cpu })
-            }
-            Implementation::Native { native } => (false, Needs { memory: native.memory, cpu: native.cpu }),
-            Implementation::Dpdk { dpdk } => (false, Needs { memory: dpdk.memory, cpu: dpdk.cpu }),
-            Implementation::Vm { vm } => (false, Needs { memory: vm.whole_memory(), cpu: vm.cpu }),
-            Implementation::Container { container } => {
-                (false, Needs { memory: container.memory, cpu: container.cpu })
-            }
-        };
-        Facts { obstacle, inline: image.is_inline(), proved, needs }
+        // What compiles was checked.
+        let proved = matches!(image.implementation, Implementation::Click(_)) && obstacle.is_none();
+        Facts { obstacle, inline: image.is_inline(), proved, needs: needs(image, memory) }
+    }
+}
+
+/// What a function of an image may come to take; `tables` is what those of an inline one do.
+pub(crate) fn needs(image: &Template, tables: u64) -> Needs {
+    match &image.implementation {
+        // What runs in no worker of its own takes no time of its own.
+        Implementation::Click(_) => Needs { memory: tables, cpu: Some(0) },
+        Implementation::Process { process, .. } => Needs { memory: process.memory, cpu: process.cpu },
+        Implementation::Native { native } => Needs { memory: native.memory, cpu: native.cpu },
+        Implementation::Dpdk { dpdk } => Needs { memory: dpdk.memory, cpu: dpdk.cpu },
+        Implementation::Vm { vm } => Needs { memory: vm.whole_memory(), cpu: vm.cpu },
+        Implementation::Container { container } => Needs { memory: container.memory, cpu: container.cpu },
     }
 }
 

@@ -10,12 +10,15 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use weir_api::domain::{
-    Capability, CapableImage, Domain, Endpoint, KindStatus, ResourceUse, Share, TunnelUse, VlanUse,
+    Capability, CapableImage, Domain, DomainImage, Endpoint, KindStatus, ResourceUse, Share, TunnelUse,
+    VlanUse,
 };
 use weir_api::events::{Event, Kind};
+use weir_model::template::Template;
 use weir_switch::lsi0::{Base, Part, is_own_interface};
 
 use crate::accounts::Accounts;
+use crate::candidates::needs;
 use crate::compute::Drivers;
 use crate::connection::DataPlane;
 use crate::images::Images;
@@ -92,6 +95,7 @@ fn changed(before: &Domain, now: &Domain) -> String {
         ("end points", before.endpoints != now.endpoints),
         ("tunnels", before.tunnels != now.tunnels),
         ("capabilities", before.capabilities != now.capabilities),
+        ("images", before.images != now.images),
         ("kinds of functions", before.kinds != now.kinds),
         ("resources", before.resources != now.resources),
     ];
@@ -164,8 +168,20 @@ fn describe(
         endpoints,
         tunnels,
         capabilities: capabilities(images, drivers),
+        images: images.templates.values().map(|t| domain_image(t, drivers)).collect(),
         kinds: kinds(drivers),
         resources: resources(accounts, overcommit),
+    }
+}
+
+fn domain_image(t: &Template, drivers: &Drivers) -> DomainImage {
+    let needs = needs(t, 0);
+    DomainImage {
+        image: t.name.to_string(),
+        kind: t.implementation.kind().to_owned(),
+        memory: needs.memory,
+        cpu: needs.cpu,
+        lack: drivers.lack(t),
     }
 }
 

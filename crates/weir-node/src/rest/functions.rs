@@ -19,6 +19,7 @@ use weir_rest::extract::{Path, Query};
 
 use super::{App, entry, log};
 use crate::compute::Compute;
+use crate::compute::digest::of_folder;
 use crate::connection::DataPlane;
 use crate::desired::{FunctionRuntime, PublicHandler};
 use crate::instance::{InstanceId, Kind};
@@ -238,6 +239,7 @@ pub(super) async fn image(
         capabilities: t.capability.iter().map(ToString::to_string).collect(),
         features: t.features.iter().map(ToString::to_string).collect(),
         description: t.description.clone(),
+        digest: t.folder().and_then(|folder| of_folder(folder).ok()),
         ports: t.ports.iter().map(port).collect(),
         params: t.params.iter().map(Parameter::new).collect(),
         handlers: t

@@ -1,0 +1,367 @@
+//! A graph that spans nodes becomes one graph a node, joined by tunnels (COMPOSER paper, section 5.1.1 and figure 6). Pure.
+//!
+//! Where a rule sends packets from a node to a place at another one, both nodes get an access point for a tunnel that carries packets
+//! for that place alone: what a rule decides is decided once, where the packets come in, and nothing has to travel with them. On a
+//! path over nodes in between, each of these passes the packets on from one tunnel to the next.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use serde::{Deserialize, Serialize};
+use weir_model::DocErrors;
+use weir_model::graph::{
+    Actions, GraphParts, Match, PortRef, Rule, Sap, SapKind, ServiceGraph, VXLAN_PORT, VxlanSap,
+};
+use weir_model::value::Id;
+
+use crate::links::Link;
+
+/// The numbers of tunnels between nodes: the upper half of what VXLAN has. The lower half is the operator's.
+const NUMBERS: std::ops::RangeInclusive<u32> = 0x80_0000..=0xff_ffff;
+
+/// Which node each part of a graph is on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The functions.
+    pub functions: BTreeMap<Id, String>,
+    /// The service access points.
+    pub saps: BTreeMap<Id, String>,
+}
+
+impl Places {
+    /// The node of a place.
+    pub fn node(&self, place: &PortRef) -> Option<&String> {
+        match place {
+            PortRef::Sap(id) => self.saps.get(id),
+            PortRef::Function { function, .. } => self.functions.get(function),
+        }
+    }
+}
+
+/// A tunnel of a graph from a node to the next.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Tunnel {
+    /// The node that sends.
+    pub from: String,
+    /// The node that receives.
+    pub to: String,
+    /// Where the packets are to go in the end, as in flow rules.
+    pub place: String,
+    /// The node where they began.
+    pub origin: String,
+    /// Its number (VNI).
+    pub number: u32,
+}
+
+/// A graph cannot be split.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SplitError {
+    /// A part of it has no node.
+    #[error("'{0}' is on no node")]
+    Nowhere(String),
+    /// Nodes do not reach each other.
+    #[error("no link leads from node '{from}' to node '{to}', where '{place}' is")]
+    NoPath {
+        /// Where packets come from.
+        from: String,
+        /// Where they should go.
+        to: String,
+        /// To what.
+        place: String,
+    },
+    /// There are no numbers for tunnels left.
+    #[error("all {} numbers of tunnels are in use", NUMBERS.count())]
+    NoNumber,
+    /// A part is no graph.
+    #[error("the part for node '{node}' is wrong: {what}")]
+    Part {
+        /// Which.
+        node: String,
+        /// Why.
+        what: DocErrors,
+    },
+}
+
+/// A graph in parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Split {
+    /// What each node is to run.
+    pub parts: BTreeMap<String, ServiceGraph>,
+    /// The tunnels between them.
+    pub tunnels: Vec<Tunnel>,
+}
+
+/// The nodes on the shortest path, both ends included.
+fn path(links: &[Link], from: &str, to: &str) -> Option<Vec<String>> {
+    let mut before: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut next = VecDeque::from([from]);
+    while let Some(node) = next.pop_front() {
+        if node == to {
+            let mut path = vec![to.to_owned()];
+            let mut at = to;
+            while let Some(&previous) = before.get(at) {
+                path.push(previous.to_owned());
+                at = previous;
+            }
+            path.reverse();
+            return Some(path);
+        }
+        for (_, other) in links.iter().filter_map(|l| l.from(node)) {
+            if other.node != from && !before.contains_key(other.node.as_str()) {
+                before.insert(&other.node, node);
+                next.push_back(&other.node);
+            }
+        }
+    }
+    None
+}
+
+/// Makes the tunnels of a graph, with the numbers that it had before where it had them.
+struct Tunnels<'a> {
+    links: &'a [Link],
+    before: &'a [Tunnel],
+    taken: &'a BTreeSet<u32>,
+    made: Vec<Tunnel>,
+}
+
+impl Tunnels<'_> {
+    /// The tunnels that lead from a node to a place, in order.
+    fn to(&mut self, origin: &str, to: &str, place: &PortRef) -> Result<Vec<Tunnel>, SplitError> {
+        let place = place.to_string();
+        let path = path(self.links, origin, to).ok_or_else(|| SplitError::NoPath {
+            from: origin.to_owned(),
+            to: to.to_owned(),
+            place: place.clone(),
+        })?;
+        let mut tunnels = Vec::new();
+        for hop in path.windows(2) {
+            let [from, to] = hop else { continue };
+            let is = |t: &&Tunnel| t.from == *from && t.to == *to && t.place == place && t.origin == origin;
+            let tunnel = match self.made.iter().find(is) {
+                Some(made) => made.clone(),
+                None => {
+                    let number = match self.before.iter().find(is) {
+                        Some(before) => before.number,
+                        None => self.number().ok_or(SplitError::NoNumber)?,
+                    };
+                    let (from, to) = (from.clone(), to.clone());
+                    let new = Tunnel { from, to, place: place.clone(), origin: origin.to_owned(), number };
+                    self.made.push(new.clone());
+                    new
+                }
+            };
+            tunnels.push(tunnel);
+        }
+        Ok(tunnels)
+    }
+
+    fn number(&self) -> Option<u32> {
+        let own = |n: &u32| self.before.iter().chain(&self.made).any(|t| t.number == *n);
+        NUMBERS.clone().find(|n| !self.taken.contains(n) && !own(n))
+    }
+}
+
+/// The identifier of a tunnel's access point.
+fn sap_id(number: u32) -> Result<Id, DocErrors> {
+    let text = format!("tunnel-{number:x}");
+    text.parse().map_err(|_| DocErrors::one(None, format!("{text} is no identifier"), ""))
+}
+
+/// A tunnel's access point at one of its ends.
+fn sap(links: &[Link], tunnel: &Tunnel, node: &str) -> Result<Option<Sap>, DocErrors> {
+    let other = if tunnel.from == node { &tunnel.to } else { &tunnel.from };
+    let ends = links.iter().filter_map(|l| l.from(node)).find(|(_, end)| end.node == *other);
+    let Some((here, there)) = ends else { return Ok(None) };
+    let vxlan = VxlanSap {
+        vni: tunnel.number,
+        local_ip: here.address.into(),
+        remote_ip: there.address.into(),
+        udp_port: VXLAN_PORT,
+    };
+    Ok(Some(Sap { id: sap_id(tunnel.number)?, name: None, node: None, kind: SapKind::Vxlan { vxlan } }))
+}
+
+/// Splits a graph. Numbers of `taken` belong to other graphs; `before` are the tunnels that this one has.
+///
+/// # Errors
+/// See [`SplitError`].
+pub fn split(
+    graph: &ServiceGraph,
+    places: &Places,
+    links: &[Link],
+    before: &[Tunnel],
+    taken: &BTreeSet<u32>,
+) -> Result<Split, SplitError> {
+    let nowhere = |place: &PortRef| SplitError::Nowhere(place.to_string());
+    let mut parts: BTreeMap<String, GraphParts> = BTreeMap::new();
+    let empty = || GraphParts {
+        id: graph.id.clone(),
+        name: graph.name.clone(),
+        tenant: graph.tenant.clone(),
+        node: None,
+        functions: Vec::new(),
+        saps: Vec::new(),
+        flowrules: Vec::new(),
+        requirements: Vec::new(),
+    };
+    for f in &graph.functions {
+        let node = places.functions.get(&f.id).ok_or_else(|| SplitError::Nowhere(f.id.to_string()))?;
+        parts.entry(node.clone()).or_insert_with(empty).functions.push(f.clone());
+    }
+    for s in &graph.saps {
+        let node = places.saps.get(&s.id).ok_or_else(|| SplitError::Nowhere(s.id.to_string()))?;
+        parts.entry(node.clone()).or_insert_with(empty).saps.push(s.clone());
+    }
+    let mut tunnels = Tunnels { links, before, taken, made: Vec::new() };
+    // What the nodes behind a tunnel do with what comes out of it.
+    let mut onward: BTreeMap<u32, (String, PortRef)> = BTreeMap::new();
+    for rule in &graph.flowrules {
+        let from = &rule.matches.port_in;
+        let node = places.node(from).ok_or_else(|| nowhere(from))?;
+        let mut rule = rule.clone();
+        for output in &mut rule.actions.output_to_port {
+            let to = places.node(output).ok_or_else(|| nowhere(output))?;
+            if to == node {
+                continue;
+            }
+            let place = output.clone();
+            let hops = tunnels.to(node, to, &place)?;
+            let bad = |what| SplitError::Part { node: node.clone(), what };
+            let ids = hops.iter().map(|t| sap_id(t.number)).collect::<Result<Vec<_>, _>>().map_err(bad)?;
+            for (i, hop) in hops.iter().enumerate() {
+                let next = ids.get(i + 1).map_or_else(|| place.clone(), |id| PortRef::Sap(id.clone()));
+                onward.insert(hop.number, (hop.to.clone(), next));
+            }
+            if let Some(first) = ids.into_iter().next() {
+                *output = PortRef::Sap(first);
+            }
+        }
+        parts.entry(node.clone()).or_insert_with(empty).flowrules.push(rule);
+    }
+    for tunnel in &tunnels.made {
+        for node in [&tunnel.from, &tunnel.to] {
+            let bad = |what| SplitError::Part { node: node.clone(), what };
+            if let Some(sap) = sap(links, tunnel, node).map_err(bad)? {
+                parts.entry(node.clone()).or_insert_with(empty).saps.push(sap);
+            }
+        }
+    }
+    for (number, (node, place)) in onward {
+        let bad = |what| SplitError::Part { node: node.clone(), what };
+        let id = sap_id(number).map_err(bad)?;
+        let rule = Rule {
+            id: id.clone(),
+            priority: 1,
+            matches: Match::port_in(PortRef::Sap(id)),
+            actions: Actions { output_to_port: vec![place], ..Actions::default() },
+        };
+        parts.entry(node).or_insert_with(empty).flowrules.push(rule);
+    }
+    let check = |(node, parts): (String, GraphParts)| {
+        let graph = ServiceGraph::from_parts(&parts).and_then(ServiceGraph::on_one_node);
+        match graph {
+            Ok(graph) => Ok((node, graph)),
+            Err(what) => Err(SplitError::Part { node, what }),
+        }
+    };
+    let parts = parts.into_iter().map(check).collect::<Result<_, _>>()?;
+    Ok(Split { parts, tunnels: tunnels.made })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::links::End;
+
+    const GRAPH: &str = "
+id: g
+name: g
+SFs:
+  - {id: fw, name: firewall, ports: [in, out]}
+saps:
+  - {id: lan, type: interface, interface: {if-name: lan}}
+  - {id: wan, type: interface, interface: {if-name: lan}, node: n3}
+flowrules:
+  - {id: a, priority: 1, match: {port_in: 'sap:lan'}, actions: {output_to_port: 'sf:fw:in'}}
+  - {id: b, priority: 2, match: {port_in: 'sf:fw:out', ip_proto: 6}, actions: {dec_ttl: true, output_to_port: 'sap:wan'}}
+  - {id: c, priority: 1, match: {port_in: 'sap:wan'}, actions: {output_to_port: ['sf:fw:out', 'sap:lan']}}
+  - {id: d, priority: 1, match: {port_in: 'sf:fw:in'}, actions: {output_to_port: 'sap:lan'}}
+";
+
+    fn link(a: u8, b: u8) -> Link {
+        let end =
+            |n: u8| End { node: format!("n{n}"), interface: "m".into(), address: Ipv4Addr::new(10, 0, 0, n) };
+        Link { a: end(a), b: end(b), mtu: Some(1500) }
+    }
+
+    fn places(fw: &str) -> Places {
+        let id = |text: &str| text.parse::<Id>().unwrap();
+        Places {
+            functions: BTreeMap::from([(id("fw"), fw.into())]),
+            saps: BTreeMap::from([(id("lan"), "n1".into()), (id("wan"), "n3".into())]),
+        }
+    }
+
+    fn rules(graph: &ServiceGraph) -> Vec<String> {
+        let outputs = |r: &Rule| -> String {
+            let all: Vec<String> = r.actions.output_to_port.iter().map(ToString::to_string).collect();
+            all.join(" and ")
+        };
+        graph.flowrules.iter().map(|r| format!("{} to {}", r.matches.port_in, outputs(r))).collect()
+    }
+
+    #[test]
+    fn each_node_gets_its_functions_and_rules_and_tunnels_to_the_others() {
+        let graph = ServiceGraph::parse(GRAPH).unwrap();
+        let links = [link(1, 2), link(2, 3), link(1, 3)];
+        let split = split(&graph, &places("n2"), &links, &[], &BTreeSet::from([0x80_0000])).unwrap();
+        assert_eq!(
+            rules(&split.parts["n1"]),
+            ["sap:lan to sap:tunnel-800001", "sap:tunnel-800004 to sap:lan", "sap:tunnel-800005 to sap:lan"]
+        );
+        assert_eq!(
+            rules(&split.parts["n2"]),
+            [
+                "sf:fw:out to sap:tunnel-800002",
+                "sf:fw:in to sap:tunnel-800005",
+                "sap:tunnel-800001 to sf:fw:in",
+                "sap:tunnel-800003 to sf:fw:out"
+            ]
+        );
+        assert_eq!(
+            rules(&split.parts["n3"]),
+            ["sap:wan to sap:tunnel-800003 and sap:tunnel-800004", "sap:tunnel-800002 to sap:wan"]
+        );
+        // What changes packets is done once, where they come in.
+        assert!(split.parts["n2"].flowrules[0].actions.dec_ttl);
+        let vxlan = |node: &str, id: &str| split.parts[node].sap(&id.parse().unwrap()).unwrap().kind.clone();
+        let SapKind::Vxlan { vxlan: sender } = vxlan("n1", "tunnel-800001") else { panic!() };
+        let SapKind::Vxlan { vxlan: receiver } = vxlan("n2", "tunnel-800001") else { panic!() };
+        assert_eq!((sender.local_ip, sender.remote_ip), (receiver.remote_ip, receiver.local_ip));
+        // The same again has the same numbers, also when something else is new.
+        let again = super::split(&graph, &places("n2"), &links, &split.tunnels, &BTreeSet::new()).unwrap();
+        assert_eq!(again, split);
+    }
+
+    #[test]
+    fn nodes_in_between_pass_packets_on() {
+        let graph = ServiceGraph::parse(GRAPH).unwrap();
+        let split = split(&graph, &places("n1"), &[link(1, 2), link(2, 3)], &[], &BTreeSet::new()).unwrap();
+        assert!(split.parts["n2"].functions.is_empty());
+        assert_eq!(rules(&split.parts["n2"]).len(), 3, "to wan, to fw:out, to lan");
+        let e = super::split(&graph, &places("n1"), &[link(1, 2)], &[], &BTreeSet::new()).unwrap_err();
+        assert_eq!(e.to_string(), "no link leads from node 'n1' to node 'n3', where 'sap:wan' is");
+    }
+
+    #[test]
+    fn a_graph_on_one_node_stays_whole() {
+        let text = GRAPH.replace("if-name: lan}, node: n3", "if-name: wan}");
+        let graph = ServiceGraph::parse(&text).unwrap();
+        let mut places = places("n1");
+        places.saps.insert("wan".parse().unwrap(), "n1".into());
+        let split = split(&graph, &places, &[], &[], &BTreeSet::new()).unwrap();
+        assert_eq!((split.parts.len(), split.tunnels.len()), (1, 0));
+        assert_eq!(split.parts["n1"], graph);
+    }
+}
