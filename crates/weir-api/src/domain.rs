@@ -34,7 +34,7 @@ pub struct Endpoint {
     /// Its largest IP packet, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// Its addresses. GRE and VXLAN tunnels can end at those of IPv4.
+    /// Its addresses, with their prefix lengths. GRE and VXLAN tunnels can end at those of IPv4.
     pub addresses: Vec<String>,
     /// The graph that has the interface itself: all of its traffic that no VLAN takes. Without one it is free.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,7 @@
 //! What a change of a graph would do.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -33,12 +35,21 @@ pub struct Plan {
 }
 
 /// Where a graph would go.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Placement {
-    /// The node.
-    pub node: String,
-    /// What spoke for it.
+    /// The nodes.
+    pub nodes: Vec<String>,
+    /// What spoke for them.
     pub reason: String,
+    /// The node of each function, of a graph over several nodes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub functions: BTreeMap<String, String>,
+    /// The node of each service access point.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub saps: BTreeMap<String, String>,
+    /// The tunnels between the nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tunnels: Vec<String>,
     /// The other nodes, and what spoke against them.
     pub others: Vec<NotPlaced>,
 }

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use weir_api::domain::Domain;
-use weir_model::graph::{Sap, SapKind, ServiceGraph, VlanSap};
+use weir_model::graph::ServiceGraph;
 use weir_model::value::Id;
+
+use crate::facts::{no_image, no_place};
 
 /// A node that a graph could go to.
 #[derive(Debug, Clone, Copy)]
@@ -50,18 +52,6 @@ pub fn named(graph: &ServiceGraph) -> BTreeSet<&str> {
     functions.chain(saps).chain([graph.node.as_ref()]).flatten().map(Id::as_str).collect()
 }
 
-/// The interfaces that a graph has access points at. VLANs without one may be at any.
-fn interfaces(graph: &ServiceGraph) -> BTreeSet<&str> {
-    fn of(s: &Sap) -> Option<&str> {
-        match &s.kind {
-            SapKind::Interface { interface } => Some(interface.if_name.as_str()),
-            SapKind::Vlan { vlan: VlanSap { if_name: Some(name), .. } } => Some(name.as_str()),
-            _ => None,
-        }
-    }
-    graph.saps.iter().filter_map(of).collect()
-}
-
 /// What speaks against a node, if anything does.
 fn against(graph: &ServiceGraph, c: &Candidate<'_>, asked: Option<&str>) -> Option<String> {
     if let Some(asked) = asked
@@ -76,25 +66,10 @@ fn against(graph: &ServiceGraph, c: &Candidate<'_>, asked: Option<&str>) -> Opti
         return Some("it is cordoned".to_owned());
     }
     let Some(domain) = c.domain else { return Some("it has not said yet what it has".to_owned()) };
-    let there: BTreeSet<&str> = domain.endpoints.iter().map(|e| e.interface.as_str()).collect();
-    let missing: Vec<&str> = interfaces(graph).into_iter().filter(|i| !there.contains(i)).collect();
-    if let [one] = missing[..] {
-        return Some(format!("it has no interface '{one}'"));
-    }
-    if !missing.is_empty() {
-        return Some(format!("it has none of the interfaces '{}'", missing.join("', '")));
-    }
-    let locals = graph.saps.iter().filter_map(|s| match &s.kind {
-        SapKind::Gre { gre } => Some(gre.local_ip),
-        SapKind::Vxlan { vxlan } => Some(vxlan.local_ip),
-        _ => None,
-    });
-    let has = |ip: &std::net::IpAddr| {
-        let text = ip.to_string();
-        let same = |a: &String| a.split('/').next() == Some(&text);
-        domain.endpoints.iter().any(|e| e.addresses.iter().any(same))
-    };
-    locals.filter(|ip| !has(ip)).map(|ip| format!("it has not the address {ip}")).next()
+    let places = graph.saps.iter().filter_map(|s| no_place(domain, s));
+    let images = graph.functions.iter().filter_map(|f| no_image(domain, f));
+    let lacks: BTreeSet<String> = places.chain(images).collect();
+    (!lacks.is_empty()).then(|| lacks.into_iter().collect::<Vec<_>>().join(", "))
 }
 
 /// The node for a whole graph: where it is already, or else the one with the least to do.

@@ -2,7 +2,7 @@
 //! interface on that connection; the controller serves the same interface for all of them together.
 //!
 //! - [`core`]: what is to be done so that nodes run what they are to run; pure
-//! - [`choose`]: which node a graph goes to; pure
+//! - [`admit`]: what becomes of a document; [`choose`]: which node a graph goes to, [`place`]: or its parts; pure
 //! - [`links`]: which nodes reach each other; [`split`]: a graph of several nodes becomes one a node; pure
 //! - [`store`]: nodes, graphs and where they are, in one file
 //! - [`fleet`]: the nodes that are connected, and requests to them
@@ -10,16 +10,22 @@
 
 #![forbid(unsafe_code)]
 
+pub mod admit;
 mod attend;
+mod changes;
 pub mod choose;
 pub mod controller;
 pub mod core;
+mod facts;
 pub mod fleet;
 pub mod links;
+pub mod place;
 mod rest;
 mod run;
+mod settle;
 pub mod split;
 pub mod store;
+pub mod view;
 
 pub use rest::openapi;
 pub use run::{ControllerError, Options, run};

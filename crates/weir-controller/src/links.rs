@@ -50,10 +50,13 @@ fn network(text: &str) -> Option<(Ipv4Addr, Ipv4Addr, u8)> {
     Some((address, Ipv4Addr::from(u32::from(address) & mask), length))
 }
 
+/// The ends in a network, each with its largest packet.
+type Ends = Vec<(End, Option<u32>)>;
+
 /// Nodes that have addresses of one network are taken to reach each other there. Of several networks the one with the largest packets
 /// counts, then the first.
 pub fn found<'d>(domains: impl Iterator<Item = (&'d str, &'d Domain)>) -> Vec<Link> {
-    let mut networks: BTreeMap<(Ipv4Addr, u8), Vec<(End, Option<u32>)>> = BTreeMap::new();
+    let mut networks: BTreeMap<(Ipv4Addr, u8), Ends> = BTreeMap::new();
     for (node, domain) in domains {
         for e in domain.endpoints.iter().filter(|e| e.up) {
             for (address, network, length) in e.addresses.iter().filter_map(|a| network(a)) {

@@ -52,6 +52,13 @@ pub struct Tunnel {
     pub number: u32,
 }
 
+impl std::fmt::Display for Tunnel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Tunnel { from, to, place, origin, number } = self;
+        write!(f, "vxlan {number:#x} from {from} to {to}: from {origin} to {place}")
+    }
+}
+
 /// A graph cannot be split.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SplitError {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::split::{Places, Tunnel};
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use weir_auth::secret::{JoinError, JoinTerms, Secret, SecretHash};
@@ -49,8 +50,27 @@ pub struct DomainGraph {
     /// The tenant that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
+    /// The node of each function.
+    #[serde(default)]
+    pub functions: BTreeMap<String, String>,
+    /// The node of each service access point.
+    #[serde(default)]
+    pub saps: BTreeMap<String, String>,
+    /// The tunnels between its nodes.
+    #[serde(default)]
+    pub tunnels: Vec<Tunnel>,
     /// What each of its nodes is to run.
     pub parts: BTreeMap<String, Part>,
+}
+
+impl DomainGraph {
+    /// The node of each part.
+    pub fn places(&self) -> Places {
+        let by_id = |map: &BTreeMap<String, String>| {
+            map.iter().filter_map(|(id, node)| Some((id.parse().ok()?, node.clone()))).collect()
+        };
+        Places { functions: by_id(&self.functions), saps: by_id(&self.saps) }
+    }
 }
 
 /// What a node is to run for a graph.
@@ -280,6 +300,9 @@ mod tests {
             document: serde_json::json!({ "id": "g" }),
             text: "id: g".into(),
             tenant: None,
+            functions: BTreeMap::new(),
+            saps: BTreeMap::new(),
+            tunnels: Vec::new(),
             parts: nodes.iter().map(part).collect(),
         }
     }

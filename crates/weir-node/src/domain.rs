@@ -41,7 +41,7 @@ pub struct Interface {
     pub mac: Option<String>,
     /// Its largest IP packet, in bytes.
     pub mtu: Option<u32>,
-    /// Its IP addresses.
+    /// Its IP addresses, with their prefix lengths.
     pub addresses: Vec<String>,
 }
 
@@ -234,9 +234,13 @@ fn interfaces() -> Vec<Interface> {
             let mac = link.addr().filter(|mac| *mac != [0; 6]);
             i.mac = mac.map(|mac| weir_model::value::MacAddr(mac).to_string());
         } else if let Some(v4) = address.as_sockaddr_in() {
-            i.addresses.push(v4.ip().to_string());
+            let mask = a.netmask.and_then(|m| m.as_sockaddr_in().map(|m| m.ip()));
+            let length = mask.map_or(32, |m| u32::from(m).count_ones());
+            i.addresses.push(format!("{}/{length}", v4.ip()));
         } else if let Some(v6) = address.as_sockaddr_in6() {
-            i.addresses.push(v6.ip().to_string());
+            let mask = a.netmask.and_then(|m| m.as_sockaddr_in6().map(|m| m.ip()));
+            let length = mask.map_or(128, |m| u128::from(m).count_ones());
+            i.addresses.push(format!("{}/{length}", v6.ip()));
         }
     }
     found.into_values().collect()

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use weir_api::BASE;
 use weir_api::graphs::{AppliedGraph, AppliedList, GraphSummary, ListOutcome};
-use weir_api::plan::Plan;
+use weir_api::plan::{Action, Plan};
 use weir_api::problem::{Mistake, Problem};
 use weir_api::status::{GraphStatus, State as Life};
 use weir_rest::body::{Document, Received, document, documents};
@@ -19,7 +19,7 @@ use weir_rest::precondition::Precondition;
 use weir_rest::to_the_end;
 
 use super::App;
-use crate::controller::tag;
+use crate::changes::tag;
 use crate::store::Stored;
 
 /// Where, and how, a graph is applied.
@@ -308,17 +308,39 @@ pub(super) async fn plan(
     body: Received,
 ) -> Result<Json<Plan>, Problem> {
     let document = document(&headers, body)?;
-    let choice = app.choose(&document.graph, options.node.as_deref())?;
-    let part = document.graph.on_one_node()?.to_json().to_string();
-    let mut plan: Plan = app.fleet.call(&choice.node, Method::POST, "/plan", Some(&part)).await?;
-    plan.placement = Some(weir_api::plan::Placement {
-        node: choice.node,
-        reason: choice.reason,
-        others: choice
-            .others
-            .into_iter()
-            .map(|w| weir_api::plan::NotPlaced { node: w.node, reason: w.reason })
-            .collect(),
-    });
+    let admission = app.admit(&document, options.node.as_deref(), None)?;
+    app.prove(admission.proof).await?;
+    let mut whole: Option<Plan> = None;
+    for (node, part) in &admission.graph.parts {
+        let plan: Plan = app.fleet.call(node, Method::POST, "/plan", Some(&part.document)).await?;
+        whole = Some(match whole {
+            None => plan,
+            Some(all) => join(all, plan),
+        });
+    }
+    let mut plan = whole.ok_or_else(Problem::internal)?;
+    let before = app.view().graphs.contains_key(&plan.graph);
+    plan.action = match (before, plan.action) {
+        (false, _) => Action::Create,
+        (true, Action::Create) => Action::Change,
+        (true, action) => action,
+    };
+    plan.placement = Some(admission.placement);
     Ok(Json(plan))
+}
+
+/// The plans of two nodes for one graph.
+fn join(mut a: Plan, b: Plan) -> Plan {
+    for (all, more) in [(&mut a.functions, b.functions), (&mut a.saps, b.saps), (&mut a.rules, b.rules)] {
+        all.added.extend(more.added);
+        all.removed.extend(more.removed);
+        all.changed.extend(more.changed);
+    }
+    a.tables.extend(b.tables);
+    a.choices.extend(b.choices);
+    a.warnings.extend(b.warnings);
+    if a.action == Action::None {
+        a.action = b.action;
+    }
+    a
 }

@@ -37,7 +37,9 @@ pub(super) async fn graph(
     request: Request<Body>,
 ) -> Result<Response, Problem> {
     let stored = app.graph(&id)?;
-    let node = stored.graph.parts.keys().next().ok_or_else(Problem::internal)?;
+    let first = stored.graph.parts.keys().next().ok_or_else(Problem::internal)?;
+    let function = path.strip_prefix("functions/").and_then(|rest| rest.split('/').next());
+    let node = function.and_then(|f| stored.graph.functions.get(f)).unwrap_or(first);
     let whole = request.uri().path();
     // As it came, with what is escaped in it.
     let path = whole.split_once("/graphs/").map_or(path.as_str(), |(_, rest)| rest);

@@ -92,7 +92,7 @@ fn a_node_describes_itself_and_tells_when_that_changes() {
     until("the data plane takes memory", || used(&describe()) > 0);
     let before = describe();
     assert_eq!(before["endpoints"][0]["interface"], "lan");
-    assert_eq!(before["endpoints"][0]["addresses"], json!(["10.0.0.1"]));
+    assert_eq!(before["endpoints"][0]["addresses"], json!(["10.0.0.1/24"]));
     assert_eq!((&before["endpoints"][0]["up"], &before["endpoints"][0]["mtu"]), (&json!(true), &json!(1500)));
     let sinks: Vec<&Value> =
         before["capabilities"].as_array().unwrap().iter().filter(|c| c["capability"] == "sink").collect();

@@ -1,0 +1,240 @@
+//! What becomes of a document: which nodes run which part of it. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::http::StatusCode;
+use serde_json::Value;
+use weir_api::plan::{NotPlaced, Placement};
+use weir_api::problem::{Mistake, Problem};
+use weir_model::graph::{GraphParts, InterfaceSap, SapKind, ServiceGraph, VlanSap};
+use weir_model::nearest::nearest;
+use weir_rest::body::Document;
+
+use crate::choose::{Candidate, WhyNot, choose, named};
+use crate::links::{Link, found};
+use crate::place::{Facts, place};
+use crate::split::{Places, Tunnel, split};
+use crate::store::{DomainGraph, Part};
+use crate::view::View;
+
+/// What is to be done for a document.
+#[derive(Debug, Clone)]
+pub struct Admission {
+    /// The graph with its parts.
+    pub graph: DomainGraph,
+    /// Where, and why there.
+    pub placement: Placement,
+    /// What has to be proved of the whole first, because no node has all of it.
+    pub proof: Option<Proof>,
+}
+
+/// A graph over several nodes, as one: no node runs it, but its requirements are proved of it.
+#[derive(Debug, Clone)]
+pub struct Proof {
+    /// The document, with interfaces that are nowhere.
+    pub document: String,
+    /// The images of its functions, with the node that runs each.
+    pub images: BTreeSet<(String, String)>,
+}
+
+fn refused(text: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, text)
+}
+
+/// The nodes whose description is known, but for one.
+fn nodes<'v>(
+    view: &'v View,
+    online: &BTreeSet<String>,
+    without: Option<&str>,
+) -> BTreeMap<&'v str, Facts<'v>> {
+    let facts = |(name, member): (&'v String, &'v crate::store::Member)| {
+        let domain = view.known.get(name)?.domain.as_ref()?;
+        Some((name.as_str(), Facts { domain, cordoned: member.cordoned }))
+    };
+    let there = |(name, _): &(&String, &crate::store::Member)| {
+        Some(name.as_str()) != without && online.contains(name.as_str())
+    };
+    view.members.iter().filter(there).filter_map(facts).collect()
+}
+
+/// The links between the nodes that are connected.
+pub fn links(view: &View, online: &BTreeSet<String>) -> Vec<Link> {
+    found(nodes(view, online, None).into_iter().map(|(name, n)| (name, n.domain)))
+}
+
+/// Decides where a graph goes. `asked` is a node that all of it is to be on; `without` one that it is to leave.
+///
+/// # Errors
+/// It cannot be anywhere, and why.
+pub fn admit(
+    document: &Document,
+    asked: Option<&str>,
+    view: &View,
+    online: &BTreeSet<String>,
+    without: Option<&str>,
+) -> Result<Admission, Problem> {
+    let graph = &document.graph;
+    if view.members.is_empty() {
+        return Err(refused(
+            "the domain has no nodes: 'weir token' makes a token, 'weir node --join' takes it",
+        ));
+    }
+    let named = named(graph);
+    for name in named.iter().copied().chain(asked) {
+        if !view.members.contains_key(name) {
+            let hint = nearest(name, view.members.keys().map(String::as_str));
+            return Err(refused(format!("there is no node '{name}'{hint}")));
+        }
+    }
+    let one = match (asked, named.len()) {
+        (Some(asked), _) => Some(Some(asked)),
+        (None, 0 | 1) => Some(named.first().copied()),
+        (None, _) => None,
+    };
+    let before = view.graphs.get(graph.id.as_str()).map(|s| &s.graph);
+    let mut against = Vec::new();
+    if let Some(asked) = one {
+        let candidates: Vec<Candidate<'_>> = view
+            .members
+            .iter()
+            .filter(|(name, _)| Some(name.as_str()) != without)
+            .map(|(name, member)| Candidate {
+                name,
+                online: online.contains(name),
+                cordoned: member.cordoned,
+                domain: view.known.get(name).and_then(|k| k.domain.as_ref()),
+                graphs: view.graphs.values().filter(|g| g.graph.parts.contains_key(name)).count(),
+                has_it: before.is_some_and(|g| g.parts.contains_key(name)),
+            })
+            .collect();
+        match choose(graph, &candidates, asked) {
+            Ok(choice) => {
+                let others = choice.others.into_iter().map(|w| NotPlaced { node: w.node, reason: w.reason });
+                let placement = Placement {
+                    nodes: vec![choice.node.clone()],
+                    reason: choice.reason,
+                    others: others.collect(),
+                    ..Placement::default()
+                };
+                let parts = BTreeMap::from([(choice.node.clone(), graph.clone().on_one_node()?)]);
+                let graph = domain_graph(document, whole(graph, &choice.node), parts, Vec::new());
+                return Ok(Admission { graph, placement, proof: None });
+            }
+            Err(why) => against = why,
+        }
+    }
+    let reasons = |why: Vec<WhyNot>| why.into_iter().map(|w| format!("node {}: {}", w.node, w.reason).into());
+    if asked.is_some() {
+        return Err(refused("no node can take the graph").with(reasons(against)));
+    }
+    over_several(document, view, online, without, before).map_err(|mistakes| {
+        let text = "no node can take the graph as a whole, and no nodes can in parts";
+        let text = if one.is_some() { text } else { "no nodes can take the graph" };
+        refused(text).with(reasons(against)).with(mistakes)
+    })
+}
+
+/// A graph in parts, on several nodes.
+fn over_several(
+    document: &Document,
+    view: &View,
+    online: &BTreeSet<String>,
+    without: Option<&str>,
+    before: Option<&DomainGraph>,
+) -> Result<Admission, Vec<Mistake>> {
+    let graph = &document.graph;
+    let nodes = nodes(view, online, without);
+    let links = found(nodes.iter().map(|(name, n)| (*name, n.domain)));
+    let known = before.map(super::store::DomainGraph::places);
+    let places = place(graph, &nodes, &links, known.as_ref())?;
+    let others = view.graphs.iter().filter(|(id, _)| id.as_str() != graph.id.as_str());
+    let taken = others.flat_map(|(_, g)| g.graph.tunnels.iter().map(|t| t.number)).collect();
+    let had = before.map_or(&[][..], |b| &b.tunnels);
+    let split = split(graph, &places, &links, had, &taken).map_err(|e| vec![Mistake::from(e.to_string())])?;
+    let by_text = |map: &BTreeMap<_, String>| {
+        map.iter().map(|(id, n): (&weir_model::value::Id, _)| (id.to_string(), n.clone())).collect()
+    };
+    let placement = Placement {
+        nodes: split.parts.keys().cloned().collect(),
+        reason: "no node has all that the graph needs; each part is as near to its access points as resources allow".into(),
+        functions: by_text(&places.functions),
+        saps: by_text(&places.saps),
+        tunnels: split.tunnels.iter().map(ToString::to_string).collect(),
+        others: Vec::new(),
+    };
+    let proof = proof(graph, &places).map_err(|e| vec![e])?;
+    let graph = domain_graph(document, places, split.parts, split.tunnels);
+    Ok(Admission { graph, placement, proof })
+}
+
+/// The places of a graph that is on one node as a whole.
+fn whole(graph: &ServiceGraph, node: &str) -> Places {
+    Places {
+        functions: graph.functions.iter().map(|f| (f.id.clone(), node.to_owned())).collect(),
+        saps: graph.saps.iter().map(|s| (s.id.clone(), node.to_owned())).collect(),
+    }
+}
+
+fn domain_graph(
+    document: &Document,
+    places: Places,
+    parts: BTreeMap<String, ServiceGraph>,
+    tunnels: Vec<Tunnel>,
+) -> DomainGraph {
+    let whole = document.graph.to_json();
+    let part = |graph: ServiceGraph| Part { document: graph.to_json().to_string(), tag: None };
+    DomainGraph {
+        text: document.text.clone().unwrap_or_else(|| whole.to_string()),
+        document: whole.get("sffg").cloned().unwrap_or(Value::Null),
+        tenant: document.graph.tenant.as_ref().map(ToString::to_string),
+        functions: places.functions.into_iter().map(|(id, node)| (id.to_string(), node)).collect(),
+        saps: places.saps.into_iter().map(|(id, node)| (id.to_string(), node)).collect(),
+        parts: parts.into_iter().map(|(node, graph)| (node, part(graph))).collect(),
+        tunnels,
+    }
+}
+
+/// The whole graph as one, if anything is required of it.
+fn proof(graph: &ServiceGraph, places: &Places) -> Result<Option<Proof>, Mistake> {
+    if graph.requirements.is_empty() {
+        return Ok(None);
+    }
+    let mut parts: GraphParts = graph.clone().into_parts();
+    let mut interfaces: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for sap in &mut parts.saps {
+        let node = places.saps.get(&sap.id).cloned().unwrap_or_default();
+        // Interfaces of one name are different ones at different nodes.
+        let mut another = |name: &str| {
+            let new = interfaces.len();
+            let number = *interfaces.entry((node.clone(), name.to_owned())).or_insert(new);
+            format!("proof{number}").parse().ok()
+        };
+        match &mut sap.kind {
+            SapKind::Interface { interface: InterfaceSap { if_name } }
+            | SapKind::Vlan { vlan: VlanSap { if_name: Some(if_name), .. } } => {
+                if let Some(name) = another(if_name.as_str()) {
+                    *if_name = name;
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut images = BTreeSet::new();
+    for (i, f) in graph.functions.iter().enumerate() {
+        if f.capability.is_some() {
+            return Err(Mistake {
+                path: format!("sffg.SFs[{i}].capability"),
+                message:
+                    "what is required of a graph over several nodes is proved of the images that it names"
+                        .into(),
+                help: "name an image, or leave the requirements out".into(),
+                ..Mistake::default()
+            });
+        }
+        let node = places.functions.get(&f.id).cloned().unwrap_or_default();
+        images.insert((f.template.as_ref().unwrap_or(&f.name).to_string(), node));
+    }
+    let whole = ServiceGraph::from_parts(&parts).and_then(ServiceGraph::on_one_node);
+    let whole = whole.map_err(|e| Mistake::from(format!("the graph cannot be proved as a whole: {e}")))?;
+    Ok(Some(Proof { document: whole.to_json().to_string(), images }))
+}

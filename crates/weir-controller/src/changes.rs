@@ -1,0 +1,311 @@
+//! Changes of graphs, each whole or not at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::http::{Method, StatusCode};
+use weir_api::events::Kind;
+use weir_api::graphs::{Changed, GraphSummary};
+use weir_api::images::ImageDetails;
+use weir_api::plan::Plan;
+use weir_api::problem::Problem;
+use weir_model::graph::ServiceGraph;
+use weir_rest::body::Document;
+use weir_rest::precondition::Precondition;
+
+use crate::admit::{Admission, Proof, admit};
+use crate::choose::named;
+use crate::controller::Controller;
+use crate::fleet::FleetError;
+use crate::store::{DomainGraph, Stored};
+
+/// The entity tag of a graph of the domain.
+pub(crate) fn tag(stored: &Stored) -> String {
+    use sha2::{Digest, Sha256};
+    let hash = Sha256::digest(stored.graph.document.to_string());
+    let text: String = hash.iter().take(8).map(|b| format!("{b:02x}")).collect();
+    format!("{}-{text}", stored.revision)
+}
+
+/// The nodes, for people.
+fn at(nodes: &[String]) -> String {
+    match nodes {
+        [one] => format!("node '{one}'"),
+        _ => format!("nodes '{}'", nodes.join("', '")),
+    }
+}
+
+/// The node, if it is one.
+fn one(nodes: &[String]) -> Option<&str> {
+    match nodes {
+        [one] => Some(one),
+        _ => None,
+    }
+}
+
+/// Whether two graphs are the same but for their text and the tags of their parts.
+fn is_same(a: &DomainGraph, b: &DomainGraph) -> bool {
+    let parts = |g: &DomainGraph| -> BTreeMap<String, String> {
+        g.parts.iter().map(|(n, p)| (n.clone(), p.document.clone())).collect()
+    };
+    a.document == b.document && parts(a) == parts(b) && a.parts.values().all(|p| p.tag.is_some())
+}
+
+impl Controller {
+    /// What would become of a document.
+    ///
+    /// # Errors
+    /// It cannot be anywhere, and why.
+    pub fn admit(
+        &self,
+        document: &Document,
+        asked: Option<&str>,
+        without: Option<&str>,
+    ) -> Result<Admission, Problem> {
+        let online = self.fleet.names().into_iter().collect();
+        admit(document, asked, &self.view(), &online, without)
+    }
+
+    /// Proves what is required of a graph over several nodes, at a node that has all of its images, the same as the nodes that will
+    /// run them.
+    ///
+    /// # Errors
+    /// A requirement does not hold, or that cannot be known.
+    pub async fn prove(&self, proof: Option<Proof>) -> Result<(), Problem> {
+        let Some(Proof { document, images }) = proof else { return Ok(()) };
+        let mut why = BTreeSet::new();
+        let nodes: BTreeSet<&String> = images.iter().map(|(_, node)| node).collect();
+        let any = self.fleet.names();
+        let nodes = if nodes.is_empty() { any.iter().collect() } else { nodes };
+        for node in nodes {
+            match self.same_images(node, &images).await {
+                Ok(()) => {
+                    let plan: Plan = self.fleet.call(node, Method::POST, "/plan", Some(&document)).await?;
+                    tracing::debug!(graph = plan.graph, node, "its requirements hold over its nodes");
+                    return Ok(());
+                }
+                Err(reason) => _ = why.insert(reason),
+            }
+        }
+        let text = "what the graph requires cannot be proved over its nodes: no node has all of its images as the others have them";
+        let mistakes = why.into_iter().map(Into::into);
+        Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, text).with(mistakes))
+    }
+
+    /// Whether a node has the same images as the nodes that run functions of them.
+    async fn same_images(&self, at: &str, images: &BTreeSet<(String, String)>) -> Result<(), String> {
+        let mut known: BTreeMap<(&str, &str), Option<String>> = BTreeMap::new();
+        for (image, node) in images {
+            for node in [at, node.as_str()] {
+                if known.contains_key(&(image.as_str(), node)) {
+                    continue;
+                }
+                let path = format!("/images/{image}");
+                let details: Result<ImageDetails, _> = self.fleet.call(node, Method::GET, &path, None).await;
+                let digest = details.map_err(|e| format!("node '{node}': {e}"))?.digest;
+                known.insert((image, node), digest);
+            }
+            let (here, there) =
+                (known.get(&(image.as_str(), at)), known.get(&(image.as_str(), node.as_str())));
+            let same = at == node || matches!((here, there), (Some(Some(a)), Some(Some(b))) if a == b);
+            if !same {
+                return Err(format!(
+                    "the image '{image}' of node '{at}' is another one than that of node '{node}'"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates a graph, or changes it. To be run to its end.
+    ///
+    /// # Errors
+    /// It was refused; what was before goes on.
+    pub async fn put(
+        &self,
+        document: Document,
+        asked: Option<&str>,
+        change: bool,
+        condition: &Precondition,
+    ) -> Result<(Changed, bool), Problem> {
+        let _changing = self.changing.lock().await;
+        let id = document.graph.id.to_string();
+        let before = self.view().graphs.get(&id).cloned();
+        self.check(&id, before.as_ref(), condition)?;
+        if before.is_some() && !change {
+            let text = format!("there is a graph '{id}' already; change it with PUT /v1/graphs/{id}");
+            return Err(Problem::new(StatusCode::CONFLICT, text));
+        }
+        let admission = self.admit(&document, asked, None)?;
+        let new = admission.graph;
+        if let Some(stored) = before.as_ref().filter(|b| is_same(&b.graph, &new)) {
+            let changed = Changed { id, revision: stored.revision, unchanged: true, warnings: Vec::new() };
+            return Ok((changed, false));
+        }
+        self.prove(admission.proof).await?;
+        let nodes = admission.placement.nodes;
+        let changed = self.change(&id, before.as_ref(), new).await?;
+        let kind = if before.is_some() { Kind::Changed } else { Kind::Applied };
+        let text = format!("revision {} runs at {}", changed.revision, at(&nodes));
+        self.tell(kind, one(&nodes), Some(&id), text).await;
+        Ok((changed, before.is_none()))
+    }
+
+    /// Makes a graph again what it was, in a list that is applied all or not at all.
+    ///
+    /// # Errors
+    /// A node refuses it now.
+    pub(crate) async fn restore(&self, id: &str, stored: &Stored) -> Result<(), Problem> {
+        let _changing = self.changing.lock().await;
+        let now = self.view().graphs.get(id).cloned();
+        self.change(id, now.as_ref(), stored.graph.clone()).await.map(drop)
+    }
+
+    /// Brings a graph's nodes from what was before to what is wanted now, or back.
+    async fn change(
+        &self,
+        id: &str,
+        before: Option<&Stored>,
+        mut new: DomainGraph,
+    ) -> Result<Changed, Problem> {
+        if let Some(before) = before {
+            for (node, part) in &mut new.parts {
+                part.tag = before
+                    .graph
+                    .parts
+                    .get(node)
+                    .filter(|b| b.document == part.document)
+                    .and_then(|b| b.tag.clone());
+            }
+        }
+        let (name, proposal) = (id.to_owned(), new.clone());
+        let revision = self.blocking(move |s| s.propose(&name, &proposal)).await?;
+        let mut warnings = Vec::new();
+        let mut done: Vec<String> = Vec::new();
+        let mut refused = None;
+        for (node, part) in &mut new.parts {
+            match self.put_part(node, id, &part.document).await {
+                Ok((tag, said)) => {
+                    part.tag = Some(tag);
+                    warnings.extend(said);
+                    done.push(node.clone());
+                }
+                Err(e) => {
+                    // What came of a request without an answer is not known: it is taken back as well.
+                    done.push(node.clone());
+                    refused = Some((node.clone(), e));
+                    break;
+                }
+            }
+        }
+        if let Some((node, e)) = refused {
+            self.take_back(id, before, &done).await;
+            let problem = Problem::from(e);
+            let detail = format!("node '{node}': {}", problem.detail);
+            self.tell(Kind::Failed, Some(&node), Some(id), format!("a change was refused: {detail}")).await;
+            return Err(Problem { detail, ..problem });
+        }
+        let (name, confirmed) = (id.to_owned(), new.clone());
+        self.blocking(move |s| s.confirm(&name, &confirmed)).await?;
+        let left: Vec<String> = before
+            .map(|b| b.graph.parts.keys().filter(|n| !new.parts.contains_key(*n)).cloned().collect())
+            .unwrap_or_default();
+        self.edit(|v| v.graphs.insert(id.to_owned(), Stored { graph: new, revision, pending: false }));
+        for node in left {
+            // A node that is not there does it when it comes back.
+            _ = self.delete_part(&node, id).await;
+        }
+        Ok(Changed { id: id.to_owned(), revision, unchanged: false, warnings })
+    }
+
+    /// Nodes that were asked for a change that failed get back what they had.
+    async fn take_back(&self, id: &str, before: Option<&Stored>, nodes: &[String]) {
+        let name = id.to_owned();
+        if let Err(e) = self.blocking(move |s| s.roll_back(&name)).await {
+            tracing::error!("graph {id}: what was before could not be kept: {e}");
+        }
+        for node in nodes {
+            match before.and_then(|b| b.graph.parts.get(node)) {
+                Some(part) => _ = self.put_part(node, id, &part.document).await,
+                None => _ = self.delete_part(node, id).await,
+            }
+        }
+    }
+
+    /// A node takes its part of a graph; gives the tag, and what may go wrong.
+    pub(crate) async fn put_part(
+        &self,
+        node: &str,
+        id: &str,
+        document: &str,
+    ) -> Result<(String, Vec<String>), FleetError> {
+        let path = format!("/graphs/{id}");
+        let changed: Changed = self.fleet.call(node, Method::PUT, &path, Some(document)).await?;
+        let list: Vec<GraphSummary> = self.fleet.call(node, Method::GET, "/graphs", None).await?;
+        let tag = list.into_iter().find(|g| g.id == id).map(|g| g.tag);
+        let gone = || FleetError::Silent { node: node.to_owned(), why: "the graph is gone again".into() };
+        Ok((tag.ok_or_else(gone)?, changed.warnings))
+    }
+
+    pub(crate) async fn delete_part(&self, node: &str, id: &str) -> Result<(), FleetError> {
+        let deleted = self.fleet.bytes(node, Method::DELETE, &format!("/graphs/{id}"), None).await;
+        match deleted {
+            Err(FleetError::Problem(p)) if p.status == 404 => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    fn check(&self, id: &str, stored: Option<&Stored>, condition: &Precondition) -> Result<(), Problem> {
+        let tag = stored.map(tag);
+        if condition.is_empty() || condition.holds(tag.as_deref()) {
+            return Ok(());
+        }
+        let what = match tag {
+            Some(tag) => format!("graph '{id}' is there, with the entity tag \"{tag}\""),
+            None => format!("there is no graph '{id}'"),
+        };
+        let text = format!("the condition of the request does not hold: {what}; nothing was changed");
+        Err(Problem::new(StatusCode::PRECONDITION_FAILED, text))
+    }
+
+    /// Removes a graph. To be run to its end. Nodes that are offline lose it when they come back.
+    ///
+    /// # Errors
+    /// There is none, or the store cannot be written.
+    pub async fn remove(&self, id: &str, condition: &Precondition) -> Result<(), Problem> {
+        let _changing = self.changing.lock().await;
+        let stored = self.graph(id)?;
+        self.check(id, Some(&stored), condition)?;
+        let name = id.to_owned();
+        self.blocking(move |s| s.remove(&name)).await?;
+        self.edit(|v| v.graphs.remove(id));
+        for node in stored.graph.parts.keys() {
+            if let Err(e) = self.delete_part(node, id).await {
+                tracing::warn!("graph {id} is removed from node {node} later: {e}");
+            }
+        }
+        self.tell(Kind::Removed, None, Some(id), "").await;
+        Ok(())
+    }
+
+    /// Moves a graph from a node to another one that can take it: there first, so that it is refused whole or done.
+    ///
+    /// # Errors
+    /// None can take it.
+    pub async fn move_away(&self, id: &str, from: &str) -> Result<String, Problem> {
+        let _changing = self.changing.lock().await;
+        let stored = self.graph(id)?;
+        let graph = ServiceGraph::parse(&stored.graph.text)?;
+        if named(&graph).contains(from) {
+            let text = format!("its document asks for node '{from}'");
+            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, text));
+        }
+        let document = Document { text: Some(stored.graph.text.clone()), graph, owner: None };
+        let admission = self.admit(&document, None, Some(from))?;
+        self.prove(admission.proof).await?;
+        let nodes = admission.placement.nodes;
+        let changed = self.change(id, Some(&stored), admission.graph).await?;
+        let text = format!("revision {} runs at {}, moved from '{from}'", changed.revision, at(&nodes));
+        self.tell(Kind::Changed, one(&nodes), Some(id), text).await;
+        Ok(nodes.join(", "))
+    }
+}

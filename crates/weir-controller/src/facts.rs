@@ -1,0 +1,48 @@
+//! What a node can have, by what it says of itself. Pure.
+
+use std::net::IpAddr;
+
+use weir_api::domain::Domain;
+use weir_model::graph::{Function, Sap, SapKind, VlanSap};
+
+/// What a node lacks for an access point, if anything.
+pub(crate) fn no_place(domain: &Domain, sap: &Sap) -> Option<String> {
+    let interface = |name: &str| {
+        let there = domain.endpoints.iter().any(|e| e.interface == name);
+        (!there).then(|| format!("it has no interface '{name}'"))
+    };
+    let address = |ip: IpAddr| {
+        let text = ip.to_string();
+        let same = |a: &String| a.split('/').next() == Some(&text);
+        let there = domain.endpoints.iter().any(|e| e.addresses.iter().any(same));
+        (!there).then(|| format!("it has not the address {ip}"))
+    };
+    match &sap.kind {
+        SapKind::Interface { interface: i } => interface(i.if_name.as_str()),
+        SapKind::Vlan { vlan: VlanSap { if_name: Some(name), .. } } => interface(name.as_str()),
+        SapKind::Vlan { .. } | SapKind::HostStack { .. } => None,
+        SapKind::Gre { gre } => address(gre.local_ip),
+        SapKind::Vxlan { vxlan } => address(vxlan.local_ip),
+    }
+}
+
+/// What a node lacks for a function, if anything.
+pub(crate) fn no_image(domain: &Domain, f: &Function) -> Option<String> {
+    if let Some(word) = &f.capability {
+        let known = domain.capabilities.iter().find(|c| c.capability == word.as_str());
+        let can = known.is_some_and(|c| c.images.iter().any(|i| i.lack.is_none()));
+        return (!can).then(|| format!("it has no image with the capability '{word}' that it can run"));
+    }
+    let image = f.template.as_ref().unwrap_or(&f.name).as_str();
+    match domain.images.iter().find(|i| i.image == image) {
+        None => Some(format!("it has no image '{image}'")),
+        Some(i) => i.lack.as_ref().map(|lack| format!("it cannot run '{image}': {lack}")),
+    }
+}
+
+/// Bytes of memory and thousandths of a processor that a function may come to take, where it is known.
+pub(crate) fn needs(domain: &Domain, f: &Function) -> (u64, u32) {
+    let image = f.template.as_ref().unwrap_or(&f.name).as_str();
+    let found = domain.images.iter().find(|i| i.image == image);
+    found.map_or((0, 0), |i| (i.memory, i.cpu.unwrap_or(0)))
+}

@@ -1,0 +1,109 @@
+//! A node that is connected is made to run what it is to run.
+
+use axum::http::Method;
+use weir_api::domain::Domain;
+use weir_api::events::Kind;
+use weir_api::graphs::GraphSummary;
+
+use crate::controller::Controller;
+use crate::core::{Held, Step, Wanted, steps};
+use crate::fleet::FleetError;
+use crate::store::Stored;
+
+impl Controller {
+    /// Makes a connected node run what it is to run, and keeps what it says of itself.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub async fn settle(&self, node: &str) -> Result<(), FleetError> {
+        let held: Vec<GraphSummary> = self.fleet.call(node, Method::GET, "/graphs", None).await?;
+        let domain: Domain = self.fleet.call(node, Method::GET, "/domain", None).await?;
+        self.edit(|v| {
+            let known = v.known.entry(node.to_owned()).or_default();
+            known.domain = Some(domain);
+            known.graphs = held;
+        });
+        if self.steps(node).is_empty() {
+            self.edit(|v| v.known.entry(node.to_owned()).or_default().trouble.clear());
+            return Ok(());
+        }
+        let _changing = self.changing.lock().await;
+        // Something else may have been done meanwhile.
+        let held: Vec<GraphSummary> = self.fleet.call(node, Method::GET, "/graphs", None).await?;
+        self.edit(|v| v.known.entry(node.to_owned()).or_default().graphs = held);
+        let mut trouble = Vec::new();
+        for step in self.steps(node) {
+            match step {
+                Step::Delete(id) => {
+                    self.delete_part(node, &id).await?;
+                    self.tell(Kind::Removed, Some(node), Some(&id), "it was still at the node").await;
+                }
+                Step::Taken(id) => {
+                    trouble.push(format!("graph {id}: the node has a graph of its own of this name"));
+                }
+                Step::Put(id) => match self.repair(node, &id).await {
+                    Ok(()) => {
+                        self.tell(Kind::Changed, Some(node), Some(&id), "it is at the node again").await;
+                    }
+                    Err(FleetError::Problem(p)) => {
+                        self.give_up(&id).await;
+                        trouble.push(format!("graph {id}: {p}"));
+                    }
+                    Err(e) => return Err(e),
+                },
+            }
+        }
+        let before = self.edit(|v| {
+            std::mem::replace(&mut v.known.entry(node.to_owned()).or_default().trouble, trouble.clone())
+        });
+        for new in trouble.iter().filter(|t| !before.contains(t)) {
+            self.tell(Kind::Failed, Some(node), None, new.clone()).await;
+        }
+        Ok(())
+    }
+
+    /// A proposal that the controller did not see to its end was refused now: what was before is wanted again.
+    async fn give_up(&self, id: &str) {
+        if !self.view().graphs.get(id).is_some_and(|g| g.pending) {
+            return;
+        }
+        let name = id.to_owned();
+        match self.blocking(move |s| s.roll_back(&name).and_then(|_| s.graphs())).await {
+            Ok(graphs) => self.edit(|v| match graphs.get(id) {
+                Some(before) => _ = v.graphs.insert(id.to_owned(), before.clone()),
+                None => _ = v.graphs.remove(id),
+            }),
+            Err(e) => tracing::error!("graph {id}: what was before could not be kept: {e}"),
+        }
+    }
+
+    fn steps(&self, node: &str) -> Vec<Step> {
+        let view = self.view();
+        let wanted = |(id, g): (&String, &Stored)| {
+            let part = g.graph.parts.get(node)?;
+            Some((id.clone(), Wanted { tag: part.tag.clone() }))
+        };
+        let wanted = view.graphs.iter().filter_map(wanted).collect();
+        let held = view.known.get(node).map(|k| &k.graphs[..]).unwrap_or_default();
+        let held = held.iter().map(|g| (g.id.clone(), Held { tag: g.tag.clone(), owner: g.owner.clone() }));
+        steps(&self.owner(), &wanted, &held.collect())
+    }
+
+    /// A node gets its part of a graph again.
+    async fn repair(&self, node: &str, id: &str) -> Result<(), FleetError> {
+        let Some(mut stored) = self.view().graphs.get(id).cloned() else { return Ok(()) };
+        let Some(part) = stored.graph.parts.get_mut(node) else { return Ok(()) };
+        let (tag, _) = self.put_part(node, id, &part.document).await?;
+        part.tag = Some(tag);
+        let (name, graph) = (id.to_owned(), stored.graph.clone());
+        let all = stored.graph.parts.values().all(|p| p.tag.is_some());
+        if all || !stored.pending {
+            self.blocking(move |s| s.confirm(&name, &graph))
+                .await
+                .map_err(|p| FleetError::Problem(Box::new(p)))?;
+            stored.pending = false;
+        }
+        self.edit(|v| v.graphs.insert(id.to_owned(), stored));
+        Ok(())
+    }
+}
