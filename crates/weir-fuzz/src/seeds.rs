@@ -48,6 +48,7 @@ pub(crate) fn templates() -> Vec<Vec<u8>> {
         include_str!("../../../images/null/function.yaml"),
         include_str!("../../../images/firewall/function.yaml"),
         include_str!("../../../images/nat/function.yaml"),
+        include_str!("../../../images/branch-office/function.yaml"),
     ])
 }
 

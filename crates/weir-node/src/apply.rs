@@ -355,13 +355,11 @@ impl<D: DataPlane> Node<D> {
             let new = |d: Document| {
                 let id = d.graph.id.as_str();
                 let left = if overcommit { Resources::UNBOUNDED } else { accounts.left_for(id) };
-                let running = view.graphs.get(id).map(|e| &e.graph.functions[..]).unwrap_or_default();
-                let running = |f: &str| running.iter().find(|r| r.id == f).map(|r| r.image.as_str());
-                let chosen = candidates.choose(&d.graph, left, &running);
-                let graph = DesiredGraph::new(&d.graph, |f| chosen.image(f), &proofs, &resolve);
+                let running = view.graphs.get(id).map(|e| &*e.graph);
+                let chosen = candidates.choose(&d.graph, left, &|f| running?.image_of(f));
+                let graph = chosen.and_then(|c| DesiredGraph::of_chosen(&d.graph, c, &proofs, &resolve));
                 let graph = graph.and_then(|g| mtu::check(&g).map(|()| g));
-                let whole =
-                    |g| Arc::new(DesiredGraph { text: d.text, owner: d.owner, choices: chosen.choices, ..g });
+                let whole = |g| Arc::new(DesiredGraph { text: d.text, owner: d.owner, ..g });
                 graph.map(whole).map_err(ApplyError::Invalid)
             };
             documents.into_iter().map(new).collect()

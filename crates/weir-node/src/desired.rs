@@ -10,6 +10,8 @@ use weir_switch::compile::{CompileError, FunctionNames, GraphPlan, Names};
 use weir_switch::config::Compiled;
 use weir_switch::lsi0::{Attachment, Base, HostInterface, Part, Tunnel};
 
+use crate::candidates::Chosen;
+use crate::expand::Composed;
 use crate::guard;
 use crate::instance::{Instance, InstanceId, Kind, Resolve, Spec, SwitchSpec};
 use crate::proof::Proofs;
@@ -44,6 +46,12 @@ pub struct DesiredGraph {
     /// Why functions that ask for a capability have the images that they have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<Choice>,
+    /// The functions that are made of functions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub composed: Vec<Composed>,
+    /// The document with those replaced by what they are made of, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expanded: Option<serde_json::Value>,
 }
 
 /// An access point: [`Attachment`] in a form that can be stored.
@@ -139,6 +147,27 @@ impl Place {
 }
 
 impl DesiredGraph {
+    /// Compiles a document with the images that were chosen for its functions; `proofs` are of graphs before, and `resolve` pins
+    /// container images.
+    ///
+    /// # Errors
+    /// As [`DesiredGraph::new`].
+    pub fn of_chosen(
+        graph: &ServiceGraph,
+        chosen: Chosen<'_>,
+        proofs: &Proofs,
+        resolve: Resolve<'_>,
+    ) -> Result<DesiredGraph, Vec<CompileError>> {
+        let whole = chosen.graph(graph);
+        let new = DesiredGraph::new(whole, |f| chosen.image(f), proofs, resolve);
+        let mut new = new.map_err(|errors| chosen.placed(errors))?;
+        if !chosen.composed.is_empty() {
+            new.expanded = Some(std::mem::replace(&mut new.document, inner(graph)));
+        }
+        (new.choices, new.composed) = (chosen.choices, chosen.composed);
+        Ok(new)
+    }
+
     /// Compiles a document; `image` finds the template of a function, `proofs` are of graphs before, and `resolve` pins container
     /// images.
     ///
@@ -166,7 +195,7 @@ impl DesiredGraph {
             interfaces: f.interfaces.clone(),
             handlers: f.handlers.iter().map(|(name, h)| (name.clone(), public(h))).collect(),
         });
-        let document = graph.to_json().get("sffg").cloned().unwrap_or_default();
+        let document = inner(graph);
         Ok(DesiredGraph {
             id: graph.id.to_string(),
             document,
@@ -177,6 +206,8 @@ impl DesiredGraph {
             functions: functions.collect(),
             instances,
             choices: Vec::new(),
+            composed: Vec::new(),
+            expanded: None,
             switch,
         })
     }
@@ -194,9 +225,17 @@ impl DesiredGraph {
             functions,
             instances,
             choices: _,
+            composed,
+            expanded,
         } = self;
         (id, document, switch, tag) == (&other.id, &other.document, &other.switch, &other.tag)
             && (attachments, functions, instances) == (&other.attachments, &other.functions, &other.instances)
+            && (composed, expanded) == (&other.composed, &other.expanded)
+    }
+
+    /// The document of what runs: with functions that are made of functions replaced by these.
+    pub fn whole(&self) -> &serde_json::Value {
+        self.expanded.as_ref().unwrap_or(&self.document)
     }
 
     /// What its functions that are not inline may come to take.
@@ -219,10 +258,21 @@ impl DesiredGraph {
         Names { attachments: self.attachments(), functions: self.functions.iter().map(names).collect() }
     }
 
+    /// The image of a function, also of one that is made of functions.
+    pub fn image_of(&self, id: &str) -> Option<&str> {
+        let composed = self.composed.iter().find(|c| c.id == id).map(|c| &c.image);
+        composed.or_else(|| self.function(id).map(|f| &f.image)).map(String::as_str)
+    }
+
     /// The function of this identifier.
     pub fn function(&self, id: &str) -> Option<&FunctionRuntime> {
         self.functions.iter().find(|f| f.id == id)
     }
+}
+
+/// A document without its outer `sffg`.
+fn inner(graph: &ServiceGraph) -> serde_json::Value {
+    graph.to_json().get("sffg").cloned().unwrap_or_default()
 }
 
 fn public((handler, access): &(String, weir_model::template::Access)) -> PublicHandler {

@@ -14,6 +14,7 @@ use weir_api::domain::{
     VlanUse,
 };
 use weir_api::events::{Event, Kind};
+use weir_model::graph::Function;
 use weir_model::template::Template;
 use weir_switch::lsi0::{Base, Part, is_own_interface};
 
@@ -21,6 +22,7 @@ use crate::accounts::Accounts;
 use crate::candidates::needs;
 use crate::compute::Drivers;
 use crate::connection::DataPlane;
+use crate::expand::MAX_DEPTH;
 use crate::images::Images;
 use crate::node::Node;
 use crate::view::View;
@@ -194,7 +196,7 @@ fn capabilities(images: &Images, drivers: &Drivers) -> Vec<Capability> {
             version: t.version.as_ref().map(ToString::to_string),
             features: t.features.iter().map(ToString::to_string).collect(),
             ports: t.ports.len(),
-            lack: drivers.lack(t),
+            lack: lack(images, drivers, t, MAX_DEPTH),
         };
         for word in &t.capability {
             by_word.entry(word.as_str()).or_default().push(image.clone());
@@ -202,6 +204,18 @@ fn capabilities(images: &Images, drivers: &Drivers) -> Vec<Capability> {
     }
     let capability = |(word, images): (&str, _)| Capability { capability: word.to_owned(), images };
     by_word.into_iter().map(capability).collect()
+}
+
+/// What the node lacks to run an image, or one of those that it is made of by their names.
+fn lack(images: &Images, drivers: &Drivers, t: &Template, depth: usize) -> Option<String> {
+    let Some(graph) = t.graph() else { return drivers.lack(t) };
+    let depth = depth.checked_sub(1)?;
+    let named = graph.functions.iter().filter(|f| f.capability.is_none());
+    let lack_of = |f: &Function| match images.find(f) {
+        Ok(inner) => lack(images, drivers, inner, depth),
+        Err(what) => Some(what),
+    };
+    named.filter_map(|f| lack_of(f).map(|what| format!("its function '{}': {what}", f.id))).next()
 }
 
 fn kinds(drivers: &Drivers) -> Vec<KindStatus> {

@@ -38,8 +38,8 @@ pub fn examine(template: &Template, arguments: &BTreeMap<String, String>) -> Res
     match &template.implementation {
         Implementation::Click(_) | Implementation::Process { .. } => {}
         Implementation::Native { .. } => return none_of(missing_scripts(template)),
-        // Whether its program is there is a matter of the node that is to run it.
-        Implementation::Dpdk { .. } => return Ok(0),
+        // Whether its program is there, and what it is made of, is a matter of the node that is to run it.
+        Implementation::Dpdk { .. } | Implementation::Graph { .. } => return Ok(0),
         Implementation::Vm { vm } => return none_of(missing_files(template, vm)),
         Implementation::Container { container } => return none_of(missing_archive(template, container)),
     }

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use weir_api::images::ImageError;
 use weir_model::graph::Function;
-use weir_model::template::{MANIFEST_FILE, MAX_FILE, Template, TemplateError};
+use weir_model::template::{MANIFEST_FILE, MAX_FILE, SubGraph, Template, TemplateError};
 
+use crate::expand::MAX_DEPTH;
 use crate::image_check;
 use weir_model::nearest::nearest;
 
@@ -69,9 +70,13 @@ impl Images {
     /// Tries the scripts of all images: those with mistakes count as broken then.
     #[must_use]
     pub fn tried(mut self) -> Images {
+        let graphs = self.templates.iter().filter_map(|(name, t)| Some((name, t.graph()?)));
+        let graphs: BTreeMap<String, Vec<String>> =
+            graphs.map(|(name, graph)| (name.clone(), self.mistakes_within(name, graph))).collect();
         let errors = &mut self.errors;
         self.templates.retain(|name, template| {
-            let mistakes = image_check::mistakes(template);
+            let of_graph = graphs.get(name).cloned();
+            let mistakes = of_graph.unwrap_or_else(|| image_check::mistakes(template));
             if !mistakes.is_empty() {
                 let script = template.click().and_then(|c| c.script.file.clone());
                 let folder = template.folder().map(|f| f.display().to_string());
@@ -81,6 +86,38 @@ impl Images {
             mistakes.is_empty()
         });
         self
+    }
+
+    /// What is wrong with an image that is made of functions, whatever a graph gives for its parameters.
+    fn mistakes_within(&self, image: &str, graph: &SubGraph) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        for f in &graph.functions {
+            let wrong = match &f.capability {
+                Some(word) if !self.templates.values().any(|t| t.capability.contains(word)) => {
+                    vec![format!("no image here has the capability '{word}'")]
+                }
+                Some(_) => Vec::new(),
+                None => match self.find(f) {
+                    Err(what) => vec![what],
+                    Ok(t) if self.has_part(t, image, MAX_DEPTH) => {
+                        vec![format!("'{}' is made of '{image}' itself", t.name)]
+                    }
+                    Ok(t) => unfit(f, t),
+                },
+            };
+            mistakes.extend(wrong.into_iter().map(|what| format!("function '{}': {what}", f.id)));
+        }
+        mistakes
+    }
+
+    /// Whether an image is this one, or is made of it.
+    fn has_part(&self, t: &Template, image: &str, depth: usize) -> bool {
+        let (Some(graph), Some(depth)) = (t.graph(), depth.checked_sub(1)) else {
+            return t.name.as_str() == image;
+        };
+        let named = graph.functions.iter().filter(|f| f.capability.is_none());
+        t.name.as_str() == image
+            || named.filter_map(|f| self.find(f).ok()).any(|t| self.has_part(t, image, depth))
     }
 
     /// The image of a function that names it: its `template`, or the image of its name.
@@ -100,6 +137,26 @@ impl Images {
             }
         })
     }
+}
+
+/// What is wrong with a function inside of an image, whatever the values of its parameters are.
+fn unfit(f: &Function, t: &Template) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let (given, has) = (f.ports.len(), t.ports.len());
+    if given > has {
+        wrong.push(format!("{given} ports are given, but the image '{}' has {has}", t.name));
+    }
+    let known = || t.params.iter().map(|p| p.name.as_str());
+    let unknown = f.params.keys().filter(|name| !known().any(|k| k == name.as_str()));
+    wrong.extend(
+        unknown.map(|name| {
+            format!("the image '{}' has no parameter '{name}'{}", t.name, nearest(name, known()))
+        }),
+    );
+    let missing = t.params.iter().filter(|p| p.default.is_none() && !f.params.contains_key(&p.name));
+    wrong.extend(missing.map(|p| format!("the image '{}' needs the parameter '{}'", t.name, p.name)));
+    wrong.extend(f.kind.and_then(|kind| t.run_as(kind).err()));
+    wrong
 }
 
 /// What an image that cannot be read would be called: what its manifest says, else the name of its file.

@@ -42,7 +42,8 @@ impl Kind {
     /// What runs functions of an image.
     pub fn of(template: &Template) -> Kind {
         match template.implementation {
-            Implementation::Click(_) => Kind::Inline,
+            // What is made of functions runs as them.
+            Implementation::Click(_) | Implementation::Graph { .. } => Kind::Inline,
             Implementation::Process { .. } => Kind::Process,
             Implementation::Native { .. } => Kind::Native,
             Implementation::Dpdk { .. } => Kind::Dpdk,
@@ -197,7 +198,9 @@ impl Spec {
     pub fn of(f: &FunctionPlan, resolve: Resolve<'_>) -> Result<Spec, String> {
         let image = f.image().to_owned();
         let (digest, work) = match &f.template.implementation {
-            Implementation::Click(_) => return Err("an inline function has no instance of its own".into()),
+            Implementation::Click(_) | Implementation::Graph { .. } => {
+                return Err("an inline function has no instance of its own".into());
+            }
             Implementation::Process { click, process } => {
                 let handlers = f.template.handlers.iter();
                 let handlers =

@@ -8,7 +8,7 @@
 //! - [`reconcile`]: from what should run and what runs to steps
 //! - [`node`]: changes, one at a time, all or nothing
 //! - [`instance`], [`compute`]: what drivers run, and the drivers of functions that are not inline
-//! - [`resolve`], [`candidates`]: from what a function has to be able to do to an image; [`resources`], [`accounts`]: what that may take
+//! - [`resolve`], [`candidates`]: from what a function has to be able to do to an image; [`expand`]: functions made of functions; [`resources`], [`accounts`]: what that may take
 //! - [`store`], [`images`], [`events`]: what is kept, what is offered, what is told
 //! - [`engine`], [`connection`]: the data-plane process, supervised and spoken to
 //! - [`rest`]: the interface
@@ -22,6 +22,7 @@ pub mod connection;
 pub mod desired;
 mod domain;
 pub mod engine;
+pub mod expand;
 pub mod guard;
 mod image_check;
 pub mod images;

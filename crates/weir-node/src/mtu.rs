@@ -31,7 +31,7 @@ pub fn told(graph: &DesiredGraph) -> Vec<String> {
         return Vec::new();
     }
     // What the node keeps is a graph.
-    let document = serde_json::from_value::<ServiceGraph>(graph.document.clone());
+    let document = serde_json::from_value::<ServiceGraph>(graph.whole().clone());
     document.map(|document| warnings(&document, &mtus)).unwrap_or_default()
 }
 

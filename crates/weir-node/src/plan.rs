@@ -6,19 +6,20 @@ use serde_json::Value;
 use weir_api::plan::{Action, Changes, Plan, TableFate, Traffic};
 
 use crate::desired::DesiredGraph;
+use crate::expand::Composed;
 use crate::guard;
 
 /// The change from `old`, if there is one, to `new`; `tables` are those of the running graph with their entries.
 pub fn plan(old: Option<&DesiredGraph>, new: &DesiredGraph, tables: &BTreeMap<String, u32>) -> Plan {
     let part = |name: &str| {
-        let before = old.map(|g| by_id(&g.document, name)).unwrap_or_default();
-        changes(&before, &by_id(&new.document, name))
+        let before = old.map(|g| parts(g, name)).unwrap_or_default();
+        changes(&before, &parts(new, name))
     };
     let mut functions = part("SFs");
     // A function is also another one when its image is.
     if let Some(old) = old {
         let (before, after) = (inside(old), inside(new));
-        for f in &new.functions {
+        for f in new.functions.iter().filter(|f| !Composed::has_port(&new.composed, &f.id)) {
             let known = functions.added.contains(&f.id) || functions.changed.contains(&f.id);
             let other = || {
                 let image = old.function(&f.id).map(|o| (&o.image, o.kind));
@@ -53,6 +54,15 @@ pub fn plan(old: Option<&DesiredGraph>, new: &DesiredGraph, tables: &BTreeMap<St
         placement: None,
         warnings: Vec::new(),
     }
+}
+
+/// Parts of a graph: those of its document, and of the functions that are made of functions.
+fn parts<'a>(graph: &'a DesiredGraph, name: &str) -> BTreeMap<&'a str, &'a Value> {
+    let mut parts = by_id(graph.whole(), name);
+    parts.retain(|id, _| !Composed::has_port(&graph.composed, id));
+    // Rules that lead to one that is made of functions stand in the document as they are meant.
+    parts.extend(by_id(&graph.document, name));
+    parts
 }
 
 fn by_id<'a>(document: &'a Value, part: &str) -> BTreeMap<&'a str, &'a Value> {

@@ -11,6 +11,7 @@ use weir_protocol::{Answer, Command};
 use crate::compute::Health;
 use crate::connection::{CallError, DataPlane};
 use crate::desired::{DesiredGraph, FunctionRuntime};
+use crate::expand::Composed;
 use crate::instance::Kind;
 use weir_api::watch::Direction;
 use weir_model::nearest::nearest;
@@ -37,7 +38,7 @@ pub async fn status<D: DataPlane>(
     health: &(dyn Fn(&FunctionRuntime) -> Option<Health> + Sync),
     own_drops: &BTreeMap<String, BTreeMap<String, u64>>,
 ) -> Result<GraphStatus, CallError> {
-    let document = match ServiceGraph::from_json(&graph.document.to_string()) {
+    let document = match ServiceGraph::from_json(&graph.whole().to_string()) {
         Ok(d) => d,
         Err(e) => return Err(CallError::Refused(vec![format!("the stored document cannot be read: {e}")])),
     };
@@ -56,12 +57,11 @@ pub async fn status<D: DataPlane>(
     let mut functions = Vec::new();
     for f in &document.functions {
         let Some(runtime) = graph.function(f.id.as_str()) else { continue };
-        let (mut packets_in, mut packets_out) = (0, 0);
-        for p in &f.ports {
-            let place = PortRef::Function { function: f.id.clone(), port: p.id.clone() };
-            packets_in += read.sum(counters.to.get(&place), "count").await?;
-            packets_out += read.sum(counters.from.get(&place), "count").await?;
+        if Composed::has_port(&graph.composed, f.id.as_str()) {
+            continue;
         }
+        let places = f.ports.iter().map(|p| PortRef::Function { function: f.id.clone(), port: p.id.clone() });
+        let (packets_in, packets_out) = read.passed(&counters, places).await?;
         functions.push(FunctionStatus {
             id: f.id.to_string(),
             name: f.name.to_string(),
@@ -90,11 +90,17 @@ pub async fn status<D: DataPlane>(
         });
     }
 
+    for c in &graph.composed {
+        let outer = c.ports.iter().filter_map(|(_, stand)| Composed::outer(stand));
+        let passed = read.passed(&counters, outer).await?;
+        of_composed(&mut functions, c, passed);
+    }
+
     let mut links = Vec::new();
     for (from, to, counter) in links_of(&document, &counters) {
         links.push(LinkStatus {
-            from: from.to_string(),
-            to: to.to_string(),
+            from: Composed::shown(&graph.composed, &from),
+            to: Composed::shown(&graph.composed, &to),
             packets: read.sum(Some(&counter), "count").await?,
             bytes: read.sum(Some(&counter), "byte_count").await?,
         });
@@ -148,7 +154,7 @@ pub async fn points_of<D: DataPlane>(
     points: &[String],
     direction: Direction,
 ) -> Result<Vec<WatchedPoint>, CallError> {
-    let document = ServiceGraph::from_json(&graph.document.to_string())
+    let document = ServiceGraph::from_json(&graph.whole().to_string())
         .map_err(|e| CallError::Refused(vec![e.to_string()]))?;
     let Answer::Status { status } = plane.call(Command::Status { graph: graph.id.clone() }).await? else {
         return Err(CallError::Lost("it did not answer Status".into()));
@@ -170,6 +176,7 @@ pub async fn points_of<D: DataPlane>(
             Some(id) => format!("sap:{id}"),
             None => place.clone(),
         };
+        let canonical = outer_of(graph, &canonical).unwrap_or(canonical);
         let before = watched.len();
         for (side, places) in [(Direction::From, &counters.from), (Direction::To, &counters.to)] {
             let found = places.iter().find(|(p, _)| p.to_string() == canonical);
@@ -181,14 +188,50 @@ pub async fn points_of<D: DataPlane>(
             }
         }
         if watched.len() == before {
-            let known: BTreeSet<String> =
-                counters.from.keys().chain(counters.to.keys()).map(ToString::to_string).collect();
+            let known = counters.from.keys().chain(counters.to.keys());
+            let known: BTreeSet<String> = known.map(|p| Composed::shown(&graph.composed, p)).collect();
             let list = known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-            let hint = nearest(&canonical, known.iter().map(String::as_str));
+            let hint = nearest(&place, known.iter().map(String::as_str));
             errors.push(format!("no packets pass {place}{hint}; there are: {list}"));
         }
     }
     if errors.is_empty() { Ok(watched) } else { Err(CallError::Refused(errors)) }
+}
+
+/// What a place is called in the graph that runs, if it is a port of a function that is made of functions.
+fn outer_of(graph: &DesiredGraph, place: &str) -> Option<String> {
+    let (function, port) = place.strip_prefix("sf:")?.split_once(':')?;
+    let composed = graph.composed.iter().find(|c| c.id == function)?;
+    let (_, stand) = composed.ports.iter().find(|(name, _)| name == port)?;
+    Composed::outer(stand).map(|p| p.to_string())
+}
+
+/// Puts a function that is made of functions before these: it is as well as they are.
+fn of_composed(functions: &mut Vec<FunctionStatus>, c: &Composed, (packets_in, packets_out): (u64, u64)) {
+    let is_part = |id: &str| id.strip_prefix(c.id.as_str()).is_some_and(|rest| rest.starts_with('.'));
+    let parts = || functions.iter().filter(|f| is_part(&f.id));
+    let wrong = parts().filter(|f| f.state != State::Running).map(|f| match &f.state {
+        State::Failed { reason } | State::Degraded { reason } => format!("function {}: {reason}", f.id),
+        State::Starting => format!("function {} is starting", f.id),
+        State::Stopped => format!("function {} is stopped", f.id),
+        State::Running => f.id.clone(),
+    });
+    let wrong: Vec<String> = wrong.collect();
+    let state = if wrong.is_empty() { State::Running } else { State::Degraded { reason: wrong.join("; ") } };
+    let at = functions.iter().position(|f| is_part(&f.id)).unwrap_or(functions.len());
+    functions.insert(
+        at,
+        FunctionStatus {
+            id: c.id.clone(),
+            name: c.name.clone(),
+            image: c.image.clone(),
+            state,
+            engine: "graph".to_owned(),
+            packets_in,
+            packets_out,
+            drops: Vec::new(),
+        },
+    );
 }
 
 /// What is wrong with an element's name in `element`, `element[output]` or `[input]element`, if there is none such.
@@ -311,5 +354,19 @@ impl<D: DataPlane> Reader<'_, D> {
         };
         self.known.insert(handler, value);
         Ok(value)
+    }
+
+    /// How many packets went to some places, and how many came from them.
+    async fn passed(
+        &mut self,
+        counters: &Counters,
+        places: impl Iterator<Item = PortRef>,
+    ) -> Result<(u64, u64), CallError> {
+        let (mut to, mut from) = (0, 0);
+        for place in places {
+            to += self.sum(counters.to.get(&place), "count").await?;
+            from += self.sum(counters.from.get(&place), "count").await?;
+        }
+        Ok((to, from))
     }
 }

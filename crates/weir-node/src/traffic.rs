@@ -93,7 +93,7 @@ fn worlds(old: Option<&DesiredGraph>, new: &DesiredGraph) -> Result<(World, Worl
 
 /// A graph that is or may be run, as a network.
 fn world(graph: &DesiredGraph) -> Result<World, String> {
-    let text = serde_json::json!({ "sffg": graph.document }).to_string();
+    let text = serde_json::json!({ "sffg": graph.whole() }).to_string();
     let document = ServiceGraph::parse(&text).map_err(|e| e.to_string())?;
     let classes = Classes::with(weir_switch::CLASSES.iter().copied());
     let plan = Plan::new(&classes, &graph.switch.config, &graph.id).map_err(|e| e.to_string())?;

@@ -159,9 +159,10 @@ fn device(graph: &str, function: &str, template: &Template, port: &str) -> Strin
             let more = if megabytes > 1024 { format!("?memory={megabytes}") } else { String::new() };
             format!("vhost-user:{}/{port}{more}", sockets_folder(graph, function))
         }
-        Implementation::Click(_) | Implementation::Native { .. } | Implementation::Container { .. } => {
-            interface(graph, function, port)
-        }
+        Implementation::Click(_)
+        | Implementation::Native { .. }
+        | Implementation::Container { .. }
+        | Implementation::Graph { .. } => interface(graph, function, port),
     }
 }
 
@@ -319,6 +320,14 @@ impl Compiler<'_> {
         number: usize,
     ) -> Option<FunctionPlan> {
         let template = template_of_image;
+        if template.graph().is_some() {
+            let image = &template.name;
+            self.err(
+                at.to_owned(),
+                format!("the image '{image}' is made of functions, which have to take its place"),
+            );
+            return None;
+        }
         if f.ports.len() > template.ports.len() {
             let (n, m, wanted) = (f.ports.len(), template.ports.len(), &template.name);
             self.err(format!("{at}.ports"), format!("{n} ports are given, but the image '{wanted}' has {m}"));

@@ -36,7 +36,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 pub use capability::Constraints;
 pub use place::GraphPlace;
-pub(crate) use read::param_value;
+pub(crate) use read::{inner, param_value};
 pub use rule::{Actions, Match, PortRef, Rule, VlanMatch};
 pub use sap::{GreSap, HostStackSap, InterfaceSap, Sap, SapKind, VXLAN_PORT, VlanSap, VxlanSap};
 pub(crate) use schema::json_schema;

@@ -192,15 +192,7 @@ struct Texts<'a> {
 impl Texts<'_> {
     fn one(&self, r: &mut Reader, at: &At<'_>) -> Option<String> {
         let text = r.text(at, "text")?;
-        let has = |name: &str| self.params.iter().any(|p| p.name == name);
-        let mut unknown = None;
-        _ = replace(text, |name| {
-            if !has(name) {
-                unknown.get_or_insert_with(|| name.to_owned());
-            }
-            Some("")
-        });
-        if let Some(name) = unknown {
+        if let Some(name) = unknown(text, self.params) {
             let names: Vec<&str> = self.params.iter().map(|p| p.name.as_str()).collect();
             let help =
                 if name.is_empty() { "write $$ for a $".to_owned() } else { did_you_mean(&name, &names) };
@@ -226,6 +218,18 @@ pub(super) fn program(r: &mut Reader, at: &At<'_>) -> Option<String> {
         return None;
     }
     Some(text.to_owned())
+}
+
+/// A name in a text that is no parameter's, if there is one.
+pub(super) fn unknown(text: &str, params: &[Param]) -> Option<String> {
+    let mut unknown = None;
+    _ = replace(text, |name| {
+        if !params.iter().any(|p| p.name == name) {
+            unknown.get_or_insert_with(|| name.to_owned());
+        }
+        Some("")
+    });
+    unknown
 }
 
 /// A text with the values of parameters where their names stand: `$NAME` or `${NAME}`; `$$` is `$`.

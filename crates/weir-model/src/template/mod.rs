@@ -23,6 +23,7 @@
 
 mod container;
 mod dpdk;
+mod graph;
 mod load;
 mod native;
 mod process;
@@ -39,6 +40,7 @@ use serde::{Deserialize, Serialize};
 
 pub use container::{CAPABILITIES, Container, expand};
 pub use dpdk::Dpdk;
+pub use graph::SubGraph;
 pub use load::{MANIFEST_FILE, MAX_FILE, SCRIPT_FILE, TemplateError};
 pub use native::{Native, SCRIPTS};
 pub use process::Process;
@@ -141,6 +143,11 @@ pub enum Implementation {
         /// Which, and how.
         container: Container,
     },
+    /// Other functions: it is replaced by them.
+    Graph {
+        /// Which, and the rules between them.
+        graph: SubGraph,
+    },
 }
 
 impl Implementation {
@@ -153,6 +160,7 @@ impl Implementation {
             Implementation::Dpdk { .. } => "dpdk",
             Implementation::Vm { .. } => "vm",
             Implementation::Container { .. } => "container",
+            Implementation::Graph { .. } => "graph",
         }
     }
 }
@@ -361,7 +369,16 @@ impl Template {
             Implementation::Native { .. }
             | Implementation::Dpdk { .. }
             | Implementation::Vm { .. }
-            | Implementation::Container { .. } => None,
+            | Implementation::Container { .. }
+            | Implementation::Graph { .. } => None,
+        }
+    }
+
+    /// The functions that it is made of, if it is.
+    pub fn graph(&self) -> Option<&SubGraph> {
+        match &self.implementation {
+            Implementation::Graph { graph } => Some(graph),
+            _ => None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::container::{container, program};
 use super::dpdk::dpdk;
+use super::graph::graph;
 use super::native::{interface_name, native};
 use super::process::process;
 use super::vm::vm;
@@ -21,7 +22,7 @@ const MAX_ITEMS: usize = 1_000;
 /// Most capabilities, and most features.
 pub(crate) const MAX_WORDS: usize = 100;
 /// The kinds of function, as manifests have them.
-pub const KINDS: [&str; 6] = ["click", "process", "native", "dpdk", "vm", "container"];
+pub const KINDS: [&str; 7] = ["click", "process", "native", "dpdk", "vm", "container", "graph"];
 const TYPES: [(&str, ParamType); 7] = [
     ("text", ParamType::Text),
     ("int", ParamType::Int),
@@ -85,6 +86,7 @@ fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Templat
         "dpdk",
         "vm",
         "container",
+        "graph",
     ];
     let f = r.fields(at, &known)?;
     let name = f.need(r, "name", "the name that graphs ask for").and_then(|at| r.parse(&at, "an identifier"));
@@ -106,7 +108,8 @@ fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Templat
         }
         None => "click",
     };
-    let inline = kind == "click";
+    // Only ports that are interfaces have names that the kernel has to take.
+    let inline = matches!(kind, "click" | "graph");
     let ports = f.get("ports").map(|at| ports(r, &at, inline)).unwrap_or_default();
     let params = f.get("params").map(|at| params(r, &at)).unwrap_or_default();
     let handlers = f.get("handlers").map(|at| handlers(r, &at, kind)).unwrap_or_default();
@@ -145,6 +148,11 @@ fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Templat
             let at = f.need(r, "container", "which container image, and how it runs");
             let container = at.and_then(|at| container(r, &at, &ports, &params));
             container.map(|container| Implementation::Container { container })
+        }
+        "graph" => {
+            let at = f.need(r, "graph", "the functions that it is made of, and the rules between them");
+            let graph = at.and_then(|at| graph(r, &at, &ports, &params));
+            graph.map(|graph| Implementation::Graph { graph })
         }
         _ => click(r, at, f.get("click"), script).map(Implementation::Click),
     };
@@ -319,6 +327,11 @@ fn handler(r: &mut Reader, at: &At<'_>, kind: &str) -> Option<Handler> {
     let inner = |r: &mut Reader, at: &At<'_>| match kind {
         "click" | "process" => inner_name(r, at),
         "container" => program(r, at),
+        "graph" => {
+            let help = "those of its functions are there by their names, FUNCTION.INNER: leave it out";
+            r.error(at, "a function that is made of functions has no handlers of its own", help);
+            None
+        }
         "dpdk" | "vm" => {
             r.error(at, format!("a function of kind {kind} has no handlers"), "leave them out");
             None
@@ -337,7 +350,7 @@ fn handler(r: &mut Reader, at: &At<'_>, kind: &str) -> Option<Handler> {
     let handler = match f.get("handler") {
         Some(at) => inner(r, &at),
         None if kind == "native" => Some(String::new()),
-        None if matches!(kind, "dpdk" | "vm") => inner(r, at),
+        None if matches!(kind, "dpdk" | "vm" | "graph") => inner(r, at),
         None => f
             .need(
                 r,

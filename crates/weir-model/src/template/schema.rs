@@ -2,7 +2,7 @@
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{Container, Dpdk, Handler, MAX_WORDS, Native, Process, TemplatePort, Vm};
+use super::{Container, Dpdk, Handler, MAX_WORDS, Native, Process, SubGraph, TemplatePort, Vm};
 use crate::value::Id;
 
 pub(super) fn ports(g: &mut SchemaGenerator) -> Schema {
@@ -27,7 +27,7 @@ pub(super) fn handlers(g: &mut SchemaGenerator) -> Schema {
 pub(super) struct Fields {
     /// What runs the function: `click` (the data plane, inline), `process` (a data plane of its own, in a process
     /// without privileges), `native` (programs of the node), `dpdk` (a DPDK program), `vm`
-    /// (a virtual machine) or `container`.
+    /// (a virtual machine), `container` or `graph` (other functions).
     #[schemars(default = "click")]
     kind: Kind,
     /// Of kinds `click` and `process`: the script; it may stand beside the document instead, in `function.click`.
@@ -48,6 +48,9 @@ pub(super) struct Fields {
     /// Of kind `container`, and needed there: which container image, and how it runs.
     #[schemars(default)]
     container: Option<Container>,
+    /// Of kind `graph`, and needed there: the functions that it is made of, and the rules between them.
+    #[schemars(default)]
+    graph: Option<SubGraph>,
 }
 
 /// A kind of function.
@@ -61,6 +64,7 @@ enum Kind {
     Dpdk,
     Vm,
     Container,
+    Graph,
 }
 
 fn click() -> Kind {

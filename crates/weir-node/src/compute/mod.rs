@@ -241,7 +241,8 @@ impl Drivers {
             Implementation::Click(_)
             | Implementation::Process { .. }
             | Implementation::Vm { .. }
-            | Implementation::Container { .. } => None,
+            | Implementation::Container { .. }
+            | Implementation::Graph { .. } => None,
         };
         let of_image =
             of_image.into_iter().flatten().map(|(program, package)| (program.as_str(), package.as_str()));

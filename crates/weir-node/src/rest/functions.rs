@@ -29,6 +29,11 @@ use weir_model::nearest::nearest;
 /// A function of a graph.
 fn function(app: &App, id: &str, function: &str) -> Result<FunctionRuntime, Problem> {
     let e = entry(app, id)?;
+    if let Some(c) = e.graph.composed.iter().find(|c| c.id == function) {
+        let detail =
+            format!("function '{function}' is made of functions: ask for one of {}", c.functions.join(", "));
+        return Err(Problem::new(StatusCode::NOT_FOUND, detail));
+    }
     e.graph.function(function).cloned().ok_or_else(|| {
         let hint = nearest(function, e.graph.functions.iter().map(|f| f.id.as_str()));
         let detail = format!("graph '{id}' has no function '{function}'{hint}");

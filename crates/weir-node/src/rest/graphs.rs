@@ -20,7 +20,8 @@ use weir_rest::to_the_end;
 
 use super::{App, entry};
 use crate::connection::DataPlane;
-use crate::desired::FunctionRuntime;
+use crate::desired::{DesiredGraph, FunctionRuntime};
+use crate::expand::Composed;
 use crate::node::{Applied, ApplyError, Entry, How, Outcome};
 use crate::{mtu, plan, traffic};
 
@@ -42,11 +43,16 @@ pub(super) async fn list(State(app): State<App>) -> Json<Vec<GraphSummary>> {
         tag: e.tag(),
         node: None,
         owner: e.graph.owner.clone(),
-        functions: e.graph.functions.len(),
+        functions: shown_functions(&e.graph),
         state: app.state(id),
         drift: view.drift.get(id).map_or(0, std::collections::BTreeMap::len),
     };
     Json(view.graphs.iter().map(summary).collect())
+}
+
+/// How many functions run, without what stands for ports of those that are made of functions.
+fn shown_functions(graph: &DesiredGraph) -> usize {
+    graph.functions.iter().filter(|f| !Composed::has_port(&graph.composed, &f.id)).count()
 }
 
 /// Creates a graph and runs it.

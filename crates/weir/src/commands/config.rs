@@ -114,7 +114,7 @@ impl Source {
             Some(file) if is_service_graph(file, &text) => {
                 self.no_parameters(&name)?;
                 ui.progress("compiling the service graph");
-                let config = images::compile(images, &name, &text, ui)?.config.text;
+                let config = images::compile(images, &name, &text, ui)?.1.config.text;
                 Plan::new(&classes(), &config, &name).map_err(Failure::plan)
             }
             _ => self.plan(&text, &name).map_err(Failure::plan),

@@ -4,7 +4,6 @@ use clap::Subcommand;
 use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
 use weir_api::client::{ClientError, NodeClient};
-use weir_model::graph::ServiceGraph;
 use weir_model::nearest::nearest;
 
 use super::complete;
@@ -74,24 +73,16 @@ pub(crate) struct Public {
 
 /// The public handlers of a graph's functions, as their images have them.
 pub(crate) fn list(client: &NodeClient, graph: &str) -> Result<Vec<Public>, ClientError> {
-    let document = client.graph(graph)?;
-    // The node took it, and gives it back in the form that it has.
-    let Ok(document) = ServiceGraph::from_json(&document.to_string()) else { return Ok(Vec::new()) };
-    // What was chosen stands in the status, which takes longer.
-    let asked = document.functions.iter().any(|f| f.capability.is_some());
-    let chosen = if asked { client.status(graph)?.functions } else { Vec::new() };
     let mut found = Vec::new();
-    for f in &document.functions {
-        let chosen = chosen.iter().find(|c| c.id == f.id.as_str()).map(|c| c.image.as_str());
-        let image = chosen.unwrap_or(f.template.as_ref().unwrap_or(&f.name).as_str());
-        let image = match client.image(image) {
+    for f in client.status(graph)?.functions {
+        let image = match client.image(&f.image) {
             Ok(image) => image,
             // It is gone since the graph was applied.
             Err(ClientError::Problem(_)) => continue,
             Err(e) => return Err(e),
         };
         found.extend(image.handlers.into_iter().map(|h| Public {
-            function: f.id.to_string(),
+            function: f.id.clone(),
             handler: h.name,
             access: h.access,
         }));

@@ -11,6 +11,7 @@ use weir_node::candidates::Candidates;
 use weir_node::guard;
 use weir_node::images::Images;
 use weir_node::resources::Resources;
+use weir_switch::compile::CompileError;
 use weir_switch::config::Compiled;
 
 use super::complete;
@@ -128,8 +129,14 @@ pub(crate) struct ImageArgs {
     pub(crate) directories: Vec<PathBuf>,
 }
 
-/// Compiles a service graph with the images of these directories, as a node does.
-pub(crate) fn compile(args: &ImageArgs, file: &str, text: &str, ui: &Ui) -> Result<Compiled, Failure> {
+/// Compiles a service graph with the images of these directories, as a node does; gives the graph that it becomes when functions that
+/// are made of functions are replaced by these.
+pub(crate) fn compile(
+    args: &ImageArgs,
+    file: &str,
+    text: &str,
+    ui: &Ui,
+) -> Result<(ServiceGraph, Compiled), Failure> {
     let refuse = |e: &dyn std::fmt::Display| format!("{file}: {e}");
     let graph = ServiceGraph::parse(text)
         .map_err(|e| Failure::Refused(e.to_string().lines().map(|l| refuse(&l)).collect()))?;
@@ -142,13 +149,16 @@ pub(crate) fn compile(args: &ImageArgs, file: &str, text: &str, ui: &Ui) -> Resu
     }
     let images = Images::read(directories);
     // A node that lacks a program, or memory, may choose otherwise.
+    let refuse_all = |errors: Vec<CompileError>| Failure::Refused(errors.iter().map(|e| refuse(e)).collect());
     let chosen = Candidates::new(&images, None).choose(&graph, Resources::UNBOUNDED, &|_| None);
+    let chosen = chosen.map_err(refuse_all)?;
     for c in &chosen.choices {
         ui.note(&format!(
             "{file}: function {} is checked as the image '{}'; a node may choose another for '{}'",
             c.function, c.image, c.capability
         ));
     }
-    guard::compile(&graph, |f| chosen.image(f))
-        .map_err(|errors| Failure::Refused(errors.iter().map(|e| refuse(e)).collect()))
+    let whole = chosen.graph(&graph);
+    let compiled = guard::compile(whole, |f| chosen.image(f)).map_err(|e| refuse_all(chosen.placed(e)))?;
+    Ok((whole.clone(), compiled))
 }

@@ -364,7 +364,9 @@ fn spec_of(image: &str, digest: &str) -> Spec {
             container: Box::new(container),
             handlers: template.handlers.iter().map(|(name, h)| (name.clone(), h.handler.clone())).collect(),
         },
-        Implementation::Click(_) | Implementation::Process { .. } => panic!("it has no image of its own"),
+        Implementation::Click(_) | Implementation::Process { .. } | Implementation::Graph { .. } => {
+            panic!("it has no image of its own")
+        }
     };
     Spec {
         image: template.name.to_string(),

@@ -5,6 +5,7 @@
 mod changes;
 mod check;
 mod click;
+mod composed;
 mod compute;
 mod containers;
 mod dpdk;

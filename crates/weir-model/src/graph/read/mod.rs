@@ -9,10 +9,10 @@ mod sap;
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    Function, GraphParts, HandlerWrite, MAX_FUNCTIONS, MAX_PORTS, MAX_RULES, MAX_SAPS, ParamValue, Port,
-    RunAs, Sap, ServiceGraph,
+    Function, GraphParts, HandlerWrite, HostStackSap, MAX_FUNCTIONS, MAX_PORTS, MAX_RULES, MAX_SAPS,
+    ParamValue, Port, Rule, RunAs, Sap, SapKind, ServiceGraph,
 };
-use crate::doc::{At, Kind, Node, Reader, optional};
+use crate::doc::{At, Fields, Kind, Node, Reader, optional};
 use crate::error::{DocErrors, quote};
 use crate::graph::capability;
 use crate::requirement::MAX_REQUIREMENTS;
@@ -51,40 +51,20 @@ fn graph(r: &mut Reader, at: &At<'_>) -> Option<GraphParts> {
     let tenant = optional(f.get("tenant"), |at| r.parse(at, "a tenant's name"));
     let node = optional(f.get("node"), |at| r.parse(at, A_NODE));
     let before = r.count();
-    let functions = list(r, f.get("SFs"), "functions", MAX_FUNCTIONS, function);
-    let functions_lost = r.count() > before;
-    let before = r.count();
     let saps = list(r, f.get("saps"), "service access points", MAX_SAPS, sap::sap);
     let saps_lost = r.count() > before;
-    if let Some(at) = f.get("SFs") {
-        unique(r, &at, "function", functions.iter().map(|(i, f)| (*i, f.id.as_str())));
-    }
     if let Some(at) = f.get("saps") {
         unique(r, &at, "service access point", saps.iter().map(|(i, s)| (*i, s.id.as_str())));
         sap::distinct_saps(r, &at, &saps);
     }
-    let functions: Vec<Function> = functions.into_iter().map(|(_, f)| f).collect();
     let saps: Vec<Sap> = saps.into_iter().map(|(_, s)| s).collect();
-    let index = reference::Index {
-        functions: &functions,
-        saps: &saps,
-        // Backwards, so that the first of two with one identifier counts.
-        function_ids: functions.iter().enumerate().rev().map(|(i, f)| (f.id.as_str(), i)).collect(),
-        sap_ids: saps.iter().enumerate().rev().map(|(i, s)| (s.id.as_str(), i)).collect(),
-        functions_lost,
-        saps_lost,
-    };
-    let rules = list(r, f.get("flowrules"), "flow rules", MAX_RULES, |r, at| rule::rule(r, at, &index));
-    if let Some(at) = f.get("flowrules") {
-        unique(r, &at, "flow rule", rules.iter().map(|(i, rule)| (*i, rule.id.as_str())));
-    }
+    let Steered { functions, functions_lost, flowrules } = steered(r, &f, (&saps, saps_lost));
     let lost = functions_lost || saps_lost;
     let mut limits = false;
     let requirements = list(r, f.get("requirements"), "requirements", MAX_REQUIREMENTS, |r, at| {
         requirement::requirement(r, at, (&functions, &saps), lost, &mut limits)
     });
     let requirements = requirements.into_iter().map(|(_, r)| if limits { r.of_hosts() } else { r }).collect();
-    let flowrules = rules.into_iter().map(|(_, rule)| rule).collect();
     Some(GraphParts {
         id: id?,
         name: name?,
@@ -95,6 +75,50 @@ fn graph(r: &mut Reader, at: &At<'_>) -> Option<GraphParts> {
         flowrules,
         requirements,
     })
+}
+
+/// Functions, and the rules between them and access points.
+struct Steered {
+    functions: Vec<Function>,
+    /// Whether some could not be read.
+    functions_lost: bool,
+    flowrules: Vec<Rule>,
+}
+
+fn steered(r: &mut Reader, f: &Fields<'_>, (saps, saps_lost): (&[Sap], bool)) -> Steered {
+    let before = r.count();
+    let functions = list(r, f.get("SFs"), "functions", MAX_FUNCTIONS, function);
+    let functions_lost = r.count() > before;
+    if let Some(at) = f.get("SFs") {
+        unique(r, &at, "function", functions.iter().map(|(i, f)| (*i, f.id.as_str())));
+    }
+    let functions: Vec<Function> = functions.into_iter().map(|(_, f)| f).collect();
+    let index = reference::Index {
+        functions: &functions,
+        saps,
+        // Backwards, so that the first of two with one identifier counts.
+        function_ids: functions.iter().enumerate().rev().map(|(i, f)| (f.id.as_str(), i)).collect(),
+        sap_ids: saps.iter().enumerate().rev().map(|(i, s)| (s.id.as_str(), i)).collect(),
+        functions_lost,
+        saps_lost,
+    };
+    let rules = list(r, f.get("flowrules"), "flow rules", MAX_RULES, |r, at| rule::rule(r, at, &index));
+    if let Some(at) = f.get("flowrules") {
+        unique(r, &at, "flow rule", rules.iter().map(|(i, rule)| (*i, rule.id.as_str())));
+    }
+    let flowrules = rules.into_iter().map(|(_, rule)| rule).collect();
+    Steered { functions, functions_lost, flowrules }
+}
+
+/// The functions and rules of a function that is made of functions. Its ports are access points of theirs.
+pub(crate) fn inner(r: &mut Reader, at: &At<'_>, ports: Vec<Id>) -> Option<(Vec<Function>, Vec<Rule>)> {
+    let f = r.fields(at, &["SFs", "flowrules"])?;
+    // Of which kind does not matter: only rules refer to them.
+    let kind = SapKind::HostStack { host_stack: HostStackSap::default() };
+    let saps: Vec<Sap> =
+        ports.into_iter().map(|id| Sap { id, name: None, node: None, kind: kind.clone() }).collect();
+    let Steered { functions, flowrules, .. } = steered(r, &f, (&saps, false));
+    Some((functions, flowrules))
 }
 
 /// The items of a list that could be read, with their positions in it; an absent list is empty.

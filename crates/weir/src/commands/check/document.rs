@@ -5,7 +5,6 @@ use std::path::Path;
 
 use serde::Serialize;
 use weir_check::World;
-use weir_model::graph::ServiceGraph;
 use weir_model::request::Request;
 use weir_model::requirement::Requirement;
 use weir_node::guard;
@@ -137,10 +136,9 @@ fn known(topology: &Topology, changes: &[Change]) -> Result<(), Failure> {
 }
 
 fn service_graph(images: &ImageArgs, name: String, text: &str, ui: &Ui) -> Result<Document, Failure> {
-    let compiled = images::compile(images, &name, text, ui)?;
+    let (graph, compiled) = images::compile(images, &name, text, ui)?;
     let refuse =
         |lines: Vec<String>| Failure::Refused(lines.iter().map(|l| format!("{name}: {l}")).collect());
-    let graph = ServiceGraph::parse(text).map_err(|e| refuse(lines(&e)))?;
     let plan = Plan::new(&classes(), &compiled.config.text, &name).map_err(|e| {
         refuse(guard::placed(&graph, &compiled, &e).iter().map(ToString::to_string).collect())
     })?;
