@@ -14,7 +14,7 @@ use crate::BASE;
 use crate::domain::Domain;
 use crate::events::{Event, EventList};
 use crate::functions::Inside;
-use crate::graphs::{AppliedList, Changed, GraphSummary};
+use crate::graphs::{AppliedList, Changed, GraphSummary, RemovedLater};
 use crate::images::{ImageDetails, ImageList};
 use crate::node::{DeviceList, Health};
 use crate::plan::Plan;
@@ -114,9 +114,15 @@ impl NodeClient {
         self.read(&path, response)
     }
 
-    /// Removes a graph.
-    pub fn delete(&self, id: &str) -> Result<()> {
-        self.send(Method::DELETE, &format!("/graphs/{}", encode(id)), "", "").map(drop)
+    /// Removes a graph; says if it goes later, and why.
+    pub fn delete(&self, id: &str) -> Result<Option<RemovedLater>> {
+        let path = format!("/graphs/{}", encode(id));
+        let response = self.send(Method::DELETE, &path, "", "")?;
+        if response.status() == ureq::http::StatusCode::ACCEPTED {
+            self.read(&path, response).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     /// State and figures of a graph.

@@ -19,7 +19,9 @@ pub enum Kind {
     Recovered,
     /// A function ended by itself; it is started again.
     FunctionDown,
-    /// A function that ended works again.
+    /// A function does not work, and has not ended.
+    FunctionHung,
+    /// A function that ended, or hung, works again.
     FunctionUp,
     /// An interface came back.
     DeviceUp,
@@ -59,6 +61,7 @@ impl Kind {
             Kind::Failed => "failed",
             Kind::Recovered => "recovered",
             Kind::FunctionDown => "function-down",
+            Kind::FunctionHung => "function-hung",
             Kind::FunctionUp => "function-up",
             Kind::DeviceUp => "device-up",
             Kind::DeviceDown => "device-down",

@@ -55,6 +55,15 @@ pub struct Changed {
     pub warnings: Vec<String>,
 }
 
+/// A graph was removed from what the node should run, and goes from what it runs later.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RemovedLater {
+    /// The graph.
+    pub id: String,
+    /// Why it is not gone yet.
+    pub reason: String,
+}
+
 /// What became of a list of documents, in its order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AppliedList {

@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ const MAX_STREAMS: usize = 256;
 const WAITING_REPLIES: usize = 1024;
 /// Commands that wait for those before them; a client that sends more waits.
 const WAITING_CHANGES: usize = 64;
+/// How often it is looked whether the socket is there.
+const LOOK: Duration = Duration::from_secs(1);
 /// How long a client may refuse to read before its connection is closed.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -136,30 +138,65 @@ fn listen(socket: &Path) -> Result<(File, UnixListener), ServeError> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(os(socket, "remove the old socket")(e)),
         _ => {}
     }
-    let listener = UnixListener::bind(socket).map_err(os(socket, "create the socket"))?;
-    fs::set_permissions(socket, Permissions::from_mode(0o600))
-        .map_err(os(socket, "restrict who may use it"))?;
+    let listener = bind(socket).map_err(os(socket, "create the socket"))?;
     Ok((lock, listener))
+}
+
+/// A socket that only its owner may use.
+fn bind(socket: &Path) -> io::Result<UnixListener> {
+    let listener = UnixListener::bind(socket)?;
+    fs::set_permissions(socket, Permissions::from_mode(0o600))?;
+    Ok(listener)
 }
 
 /// Serves on a socket until the worker ends, and removes it.
 pub(crate) fn serve_on(socket: &Path, listener: UnixListener, worker: Worker) -> Result<(), ServeError> {
     let handle = worker.handle().clone();
     let over = Arc::new(AtomicBool::new(false));
-    let accepting = {
-        let over = over.clone();
-        thread::spawn(move || accept(&listener, &handle, &over))
+    let (end, ended) = sync_channel::<()>(0);
+    let serving = {
+        let (over, socket) = (over.clone(), socket.to_owned());
+        thread::spawn(move || serve_again(&socket, listener, &handle, &over, &ended))
     };
     worker.join();
     over.store(true, Ordering::Relaxed);
+    drop(end);
+    let _ = serving.join();
+    match fs::remove_file(socket) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(ServeError::Os { path: socket.to_owned(), action: "remove the socket", source })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Accepts connections until the end. A socket that somebody has removed is made again: nobody could find this process, nor start
+/// another, which the lock forbids.
+fn serve_again(
+    socket: &Path,
+    listener: UnixListener,
+    handle: &Handle,
+    over: &Arc<AtomicBool>,
+    ended: &Receiver<()>,
+) {
+    let mut next = Some(listener);
+    loop {
+        if let Some(listener) = next.take() {
+            let (handle, over) = (handle.clone(), over.clone());
+            thread::spawn(move || accept(&listener, &handle, &over));
+        }
+        if !matches!(ended.recv_timeout(LOOK), Err(RecvTimeoutError::Timeout)) {
+            break;
+        }
+        let gone = matches!(socket.symlink_metadata(), Err(e) if e.kind() == io::ErrorKind::NotFound);
+        // Its folder may be gone as well.
+        next = gone.then(|| bind(socket).ok()).flatten();
+        if next.is_some() {
+            eprintln!("weir: the socket {} was removed; it is there again", socket.display());
+        }
+    }
     // Ends the wait for the next connection.
     drop(UnixStream::connect(socket));
-    let _ = accepting.join();
-    fs::remove_file(socket).map_err(|source| ServeError::Os {
-        path: socket.to_owned(),
-        action: "remove the socket",
-        source,
-    })
 }
 
 fn accept(listener: &UnixListener, handle: &Handle, over: &AtomicBool) {

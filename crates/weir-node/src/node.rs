@@ -22,7 +22,8 @@ use crate::resources::{self, Resources};
 use crate::store::Store;
 use crate::view::Failure;
 use weir_api::events::Kind;
-use weir_api::status::State;
+use weir_api::status::{Drift, State};
+use weir_protocol::{Answer, Command};
 use weir_rest::events::Events;
 use weir_rest::precondition::Precondition;
 use weir_store::StoreError;
@@ -30,6 +31,8 @@ use weir_store::events::NewEvent;
 
 /// How long functions of a graph may take together to say what they have dropped.
 const DROPS_TIME: Duration = Duration::from_secs(1);
+/// How long the data plane may take to say what is wrong with ports.
+const PORTS_TIME: Duration = Duration::from_secs(1);
 
 pub use crate::apply::How;
 pub use crate::view::{Applied, ApplyError, Entry, Outcome, View};
@@ -135,17 +138,60 @@ impl<D: DataPlane> Node<D> {
         accounts
     }
 
-    /// The state of a graph.
-    pub fn state(&self, id: &str) -> State {
+    /// The states of graphs, as far as they are there.
+    pub async fn states(&self, ids: impl Iterator<Item = &str>) -> BTreeMap<String, State> {
+        // A data plane that does not answer is told by other means.
+        let ports = match timeout(PORTS_TIME, self.plane.call(Command::List)).await {
+            Ok(Ok(Answer::Graphs { graphs })) => graphs,
+            _ => Vec::new(),
+        };
+        let ports: BTreeMap<String, String> =
+            ports.into_iter().filter(|g| !g.trouble.is_empty()).map(|g| (g.name, g.trouble)).collect();
         let view = self.view();
+        ids.map(|id| (id.to_owned(), self.state_in(&view, id, ports.get(id)))).collect()
+    }
+
+    /// The state of a graph.
+    pub async fn state(&self, id: &str) -> State {
+        self.states([id].into_iter()).await.remove(id).unwrap_or(State::Starting)
+    }
+
+    /// The same with what is wrong with the ports of its functions.
+    fn state_in(&self, view: &View, id: &str, ports: Option<&String>) -> State {
         let state = view.state(id);
         let Some(e) = view.graphs.get(id).filter(|_| state == State::Running) else { return state };
-        let down = |f: &FunctionRuntime| match self.health(&e.graph, f)? {
-            Health::Down { reason } => Some(format!("function {}: {reason}", f.id)),
+        let wrong = |f: &FunctionRuntime| match self.health(&e.graph, f)? {
+            Health::Down { reason } | Health::Hung { reason } => Some(format!("function {}: {reason}", f.id)),
             _ => None,
         };
-        let reasons: Vec<String> = e.graph.functions.iter().filter_map(down).collect();
+        let mut reasons: Vec<String> = e.graph.functions.iter().filter_map(wrong).collect();
+        if reasons.is_empty() {
+            reasons.extend(ports.map(|what| format!("at a function's port: {what}")));
+        }
         if reasons.is_empty() { state } else { State::Degraded { reason: reasons.join("; ") } }
+    }
+
+    /// Handler writes of a graph that its document does not have.
+    pub fn drift_of(&self, id: &str) -> Vec<Drift> {
+        let view = self.view();
+        let mut drift = view.drift_of(id);
+        for f in view.graphs.get(id).iter().flat_map(|e| &e.graph.functions) {
+            let Ok(driver) = self.drivers.get(f.kind) else { continue };
+            let written = driver.written(&InstanceId::new(id, &f.id)).into_iter();
+            drift.extend(written.map(|(handler, value)| Drift { function: f.id.clone(), handler, value }));
+        }
+        drift
+    }
+
+    /// Ends what is beside the data plane, for a node that ends with its packets.
+    pub async fn end_functions(&self) {
+        // What was not looked at yet has an earlier daemon left.
+        for driver in self.drivers.all() {
+            match driver.observe().await {
+                Ok(_) => driver.end_all().await,
+                Err(e) => tracing::warn!("functions of kind {} are not ended: {e}", driver.kind().name()),
+            }
+        }
     }
 
     /// How a function is that is not inline.
@@ -205,16 +251,16 @@ impl<D: DataPlane> Node<D> {
         graph.map(|graph| DesiredGraph::clone(&graph))
     }
 
-    /// Removes a graph. To be run to its end: spawn it as a task of its own.
+    /// Removes a graph; if it is removed from what runs only later, says why. To be run to its end: spawn it as a task of its own.
     ///
     /// # Errors
-    /// There is none, it is not `by`'s, the condition does not hold, or the store failed. If the data plane cannot be reached it is removed there later.
+    /// There is none, it is not `by`'s, the condition does not hold, or the store failed.
     pub async fn remove(
         &self,
         id: &str,
         condition: &Precondition,
         by: Option<&str>,
-    ) -> Result<(), ApplyError> {
+    ) -> Result<Option<String>, ApplyError> {
         let mut runtime = self.runtime.lock().await;
         let Some(entry) = self.graph(id) else { return Err(ApplyError::Missing(id.into())) };
         self.membership.may_change(id, entry.graph.owner.as_deref(), by).map_err(ApplyError::Owned)?;
@@ -238,11 +284,12 @@ impl<D: DataPlane> Node<D> {
             },
             Err(e) => Err(e),
         };
-        if let Err(e) = done {
+        let later = done.err();
+        if let Some(e) = &later {
             tracing::warn!("graph {id} is removed from the data plane later: {e}");
         }
         self.events.publish(Kind::Removed, Some(id), "").await;
-        Ok(())
+        Ok(later)
     }
 
     /// Brings the data plane to the desired state as far as it goes; graphs that failed are tried again.

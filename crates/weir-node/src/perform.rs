@@ -100,6 +100,13 @@ impl<D: DataPlane> Runtime<D> {
     pub fn load_again<'a>(&mut self, graphs: impl Iterator<Item = &'a str>) {
         let Some((_, running)) = &mut self.known else { return };
         for graph in graphs {
+            // Of other functions, those that were written to.
+            for (id, (kind, tag)) in &mut running.functions {
+                let written = || self.drivers.get(*kind).is_ok_and(|d| !d.written(id).is_empty());
+                if id.graph == graph && written() {
+                    tag.clear();
+                }
+            }
             if let Some(tag) = running.graphs.get_mut(graph) {
                 tag.clear();
             }

@@ -38,6 +38,27 @@ impl Process {
     }
 }
 
+/// Why a process does not go on although it has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Halt {
+    /// A signal has stopped it, such as SIGSTOP.
+    Stopped,
+    /// Another process traces it: a debugger.
+    Traced,
+}
+
+impl Process {
+    /// Why it does not go on, if it does not (proc(5), `/proc/PID/stat`, field 3).
+    pub fn halt(self) -> Option<Halt> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
+        match stat.rsplit(')').next()?.split_whitespace().next()? {
+            "T" => Some(Halt::Stopped),
+            "t" => Some(Halt::Traced),
+            _ => None,
+        }
+    }
+}
+
 /// When a process started, unless it has ended (proc(5), `/proc/PID/stat`: fields 3 and 22).
 fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -57,7 +57,7 @@ pub struct Options {
     pub zygote: Vec<OsString>,
     /// Registries of container images, `HOST:PORT`, that are spoken to without TLS.
     pub insecure_registries: Vec<String>,
-    /// Whether the data plane ends with the daemon. Otherwise packets go on.
+    /// Whether the data plane and all functions end with the daemon. Otherwise packets go on.
     pub stop_engine: bool,
     /// Most bytes that the tables and waiting packets of each graph may take.
     pub graph_memory: u64,
@@ -182,10 +182,12 @@ pub async fn serve(
     node.quiesce().await;
     listening.abort();
     listening_to_functions.abort();
-    if options.stop_engine
-        && let Err(e) = node.plane.stop().await
-    {
-        tracing::warn!("the data plane was not stopped: {e}");
+    if options.stop_engine {
+        if let Err(e) = node.plane.stop().await {
+            tracing::warn!("the data plane was not stopped: {e}");
+        }
+        // Without packets there is nothing for them to do.
+        node.end_functions().await;
     }
     Ok(())
 }
@@ -216,6 +218,7 @@ async fn tell(node: &Node<Engine>, notice: Notice) {
     let Notice { id, what, text } = notice;
     let kind = match what {
         NoticeKind::Died => Kind::FunctionDown,
+        NoticeKind::Hung => Kind::FunctionHung,
         NoticeKind::Restarted => Kind::FunctionUp,
     };
     node.events.publish(kind, Some(&id.graph), format!("function {}: {text}", id.function)).await;

@@ -70,6 +70,9 @@ pub async fn status<D: DataPlane>(
                 (State::Running | State::Degraded { .. }, Some(Health::Down { reason })) => {
                     State::Failed { reason }
                 }
+                (State::Running | State::Degraded { .. }, Some(Health::Hung { reason })) => {
+                    State::Degraded { reason }
+                }
                 (_, Some(Health::Paused)) => State::Stopped,
                 (State::Running | State::Degraded { .. }, Some(Health::Running)) => {
                     match figures.as_ref().and_then(|s| device_down(s, runtime)) {

@@ -238,7 +238,17 @@ impl<'a> Fields<'a> {
     pub fn need(&self, r: &mut Reader, name: &'a str, what: &str) -> Option<At<'a>> {
         let value = self.get(name);
         if value.is_none() {
-            r.error(self.at, format!("the field {name:?} is missing"), format!("add {name:?}: {what}"));
+            match self.entries.iter().find(|(k, _)| k == name) {
+                Some((_, node)) if node.kind == Kind::Plain("null".to_owned()) => {
+                    let message = format!("{name:?} is null, which is nothing in YAML");
+                    r.error(&self.at.key(name, node), message, "write 'null', in quotes, if that is meant");
+                }
+                _ => r.error(
+                    self.at,
+                    format!("the field {name:?} is missing"),
+                    format!("add {name:?}: {what}"),
+                ),
+            }
         }
         value
     }

@@ -113,6 +113,22 @@ impl Cgroup {
         self.folders().all(|f| f.is_dir())
     }
 
+    /// Whether somebody has frozen its processes.
+    pub fn is_frozen(&self) -> bool {
+        let hierarchies = [self.folders().next().cloned().filter(|_| self.v2), self.freezer()];
+        let frozen = |folder: &PathBuf| {
+            let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap_or_default();
+            read("cgroup.events").lines().any(|l| l == "frozen 1") || read("freezer.state").trim() == "FROZEN"
+        };
+        hierarchies.iter().flatten().any(frozen)
+    }
+
+    /// Its folder in the hierarchy of version 1 that freezes, which only runtimes of containers make.
+    fn freezer(&self) -> Option<PathBuf> {
+        let folder = Path::new(ROOT).join("freezer").join(PARENT).join(&self.name);
+        (!self.v2 && folder.is_dir()).then_some(folder)
+    }
+
     /// Its processes.
     pub fn processes(&self) -> Vec<i32> {
         let read = |f: &PathBuf| fs::read_to_string(f.join("cgroup.procs")).unwrap_or_default();

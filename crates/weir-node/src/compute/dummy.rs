@@ -119,7 +119,7 @@ impl Compute for Dummy {
         Ok(handler.to_owned())
     }
 
-    async fn write(&self, id: &InstanceId, _: &str, _: &str) -> Result<(), ComputeError> {
+    async fn write(&self, id: &InstanceId, _: &str, _: &str, _: bool) -> Result<(), ComputeError> {
         self.set("write", id, Health::Running)
     }
 

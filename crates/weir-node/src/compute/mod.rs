@@ -64,6 +64,16 @@ pub trait Compute: Debug + Send + Sync {
     /// Removes an instance with all that belongs to it. One that is not there is no error.
     async fn destroy(&self, id: &InstanceId) -> Result<(), ComputeError>;
 
+    /// Ends all that it runs, for a node that ends with its packets: what instances keep stays, and they are made anew when they are
+    /// wanted again.
+    async fn end_all(&self) {}
+
+    /// Handlers that were written since an instance was last made what is asked for, and what: in their order. They are written
+    /// again when it is started again.
+    fn written(&self, _: &InstanceId) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     /// How an instance is; `None`: there is none.
     fn health(&self, id: &InstanceId) -> Option<Health>;
 
@@ -75,8 +85,14 @@ pub trait Compute: Debug + Send + Sync {
     /// Reads a public handler.
     async fn read(&self, id: &InstanceId, handler: &str) -> Result<String, ComputeError>;
 
-    /// Writes a public handler.
-    async fn write(&self, id: &InstanceId, handler: &str, value: &str) -> Result<(), ComputeError>;
+    /// Writes a public handler; `keep`: what it holds is to be written again when the instance is started again.
+    async fn write(
+        &self,
+        id: &InstanceId,
+        handler: &str,
+        value: &str,
+        keep: bool,
+    ) -> Result<(), ComputeError>;
 
     /// The file that holds its output.
     fn log(&self, id: &InstanceId) -> Result<PathBuf, ComputeError>;
@@ -103,6 +119,11 @@ pub enum Health {
     Running,
     /// Paused.
     Paused,
+    /// It does not work, and has not ended.
+    Hung {
+        /// What was seen.
+        reason: String,
+    },
     /// It ended by itself, and is started again.
     Down {
         /// How it ended.
@@ -126,6 +147,8 @@ pub struct Notice {
 pub enum NoticeKind {
     /// It ended by itself.
     Died,
+    /// It does not work, and has not ended.
+    Hung,
     /// It works again.
     Restarted,
 }

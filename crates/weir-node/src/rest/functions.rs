@@ -92,7 +92,11 @@ pub(super) async fn log(
     Query(LogOptions { follow }): Query<LogOptions>,
 ) -> Result<Response, Problem> {
     let (instance, driver) = instance(&app, &id, &function)?;
-    let body = log::body(driver.log(&instance)?, follow);
+    // QEMU's cards look for the data plane again and again, and the first time too early.
+    let noise = log::Noise { begins: "qemu-system", has: "Unable to connect character device" };
+    let noise = (driver.kind() == Kind::Vm).then_some(noise);
+    let gone = move || app.graph(&id).is_none_or(|e| e.graph.function(&function).is_none());
+    let body = log::body(driver.log(&instance)?, follow, noise, gone);
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], body).into_response())
 }
 
@@ -190,7 +194,7 @@ pub(super) async fn write(
     }
     if f.kind != Kind::Inline {
         let instance = InstanceId::new(&id, &function);
-        app.drivers.get(f.kind)?.write(&instance, &public.handler, &value).await?;
+        app.drivers.get(f.kind)?.write(&instance, &public.handler, &value, public.readable).await?;
         return Ok(StatusCode::NO_CONTENT);
     }
     let write = Command::Write { graph: id, handler: public.handler.clone(), value: value.clone() };

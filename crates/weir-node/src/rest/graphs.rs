@@ -7,7 +7,7 @@ use axum::{Extension, Json};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use weir_api::BASE;
-use weir_api::graphs::{AppliedGraph, AppliedList, Changed, GraphSummary, ListOutcome};
+use weir_api::graphs::{AppliedGraph, AppliedList, Changed, GraphSummary, ListOutcome, RemovedLater};
 use weir_api::plan::Plan;
 use weir_api::problem::{Mistake, Problem};
 use weir_api::status::GraphStatus;
@@ -34,6 +34,7 @@ fn owner(app: &App, peer: &Peer) -> Option<String> {
 #[utoipa::path(get, path = "/graphs", tag = "graphs", responses((status = 200, body = Vec<GraphSummary>, description = "The graphs, by identifier.")))]
 pub(super) async fn list(State(app): State<App>) -> Json<Vec<GraphSummary>> {
     let view = app.view();
+    let mut states = app.states(view.graphs.keys().map(String::as_str)).await;
     let text = |document: &serde_json::Value, key: &str| document.get(key)?.as_str().map(str::to_owned);
     let summary = |(id, e): (&String, &crate::node::Entry)| GraphSummary {
         id: id.clone(),
@@ -44,8 +45,8 @@ pub(super) async fn list(State(app): State<App>) -> Json<Vec<GraphSummary>> {
         node: None,
         owner: e.graph.owner.clone(),
         functions: shown_functions(&e.graph),
-        state: app.state(id),
-        drift: view.drift.get(id).map_or(0, std::collections::BTreeMap::len),
+        state: states.remove(id).unwrap_or(weir_api::status::State::Starting),
+        drift: app.drift_of(id).len(),
     };
     Json(view.graphs.iter().map(summary).collect())
 }
@@ -281,6 +282,7 @@ pub(super) async fn written(State(app): State<App>, Path(id): Path<String>) -> R
 #[utoipa::path(delete, path = "/graphs/{id}", tag = "graphs", params(("id" = String, Path, description = "The graph's identifier."),
     ("If-Match" = Option<String>, Header, description = "Only if the graph has one of these entity tags (in quotes, with commas between; `*`: if it is there)."),
     ("If-None-Match" = Option<String>, Header, description = "Only if the graph has none of these entity tags (`*`: if it is not there).")), responses(
+    (status = 202, body = RemovedLater, description = "It is no longer wanted, and goes when the data plane can be reached again."),
     (status = 204, description = "It is removed."),
     (status = 400, body = Problem, content_type = "application/problem+json", description = "The condition cannot be read."),
     (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph."),
@@ -292,11 +294,14 @@ pub(super) async fn delete(
     Extension(peer): Extension<Peer>,
     Path(id): Path<String>,
     condition: Precondition,
-) -> Result<StatusCode, Problem> {
+) -> Result<Response, Problem> {
     entry(&app, &id)?;
-    let by = owner(&app, &peer);
-    to_the_end(async move { app.remove(&id, &condition, by.as_deref()).await }).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let (graph, by) = (id.clone(), owner(&app, &peer));
+    let later = to_the_end(async move { app.remove(&graph, &condition, by.as_deref()).await }).await?;
+    Ok(match later {
+        None => StatusCode::NO_CONTENT.into_response(),
+        Some(reason) => (StatusCode::ACCEPTED, Json(RemovedLater { id, reason })).into_response(),
+    })
 }
 
 /// State and figures of a graph. Links whose packets the data plane does not count apart are left out.
@@ -310,10 +315,11 @@ pub(super) async fn status(
     Path(id): Path<String>,
 ) -> Result<Json<GraphStatus>, Problem> {
     let e = entry(&app, &id)?;
-    let drift = app.view().drift_of(&id);
+    let drift = app.drift_of(&id);
     let health = |f: &FunctionRuntime| app.health(&e.graph, f);
     let drops = app.drops(&e.graph).await;
-    let status = crate::status::status(&*app.plane, &e.graph, app.state(&id), drift, &health, &drops);
+    let state = app.state(&id).await;
+    let status = crate::status::status(&*app.plane, &e.graph, state, drift, &health, &drops);
     Ok(Json(status.await?))
 }
 

@@ -73,7 +73,10 @@ pub(crate) fn logs(args: &LogsArgs, ui: &Ui) -> Result<(), Failure> {
         out.write_all(&bytes[..read])?;
         out.flush()?;
     }
-    if !any {
+    if args.follow {
+        // It goes on as long as there is something to follow.
+        ui.note(&format!("function {function} of graph {graph} is there no longer: its output ends"));
+    } else if !any {
         ui.note("no output");
     }
     Ok(())

@@ -370,9 +370,13 @@ fn status_text(s: &GraphStatus, ui: Ui) -> String {
 }
 
 pub(crate) fn delete(args: &GraphArgs, ui: &Ui) -> Result<(), Failure> {
-    args.node.client().delete(&args.graph)?;
-    ui.print(&serde_json::json!({ "id": args.graph, "deleted": true }), || {
-        format!("graph {}: deleted", args.graph)
+    let later = args.node.client().delete(&args.graph)?;
+    let later = later.map(|l| l.reason);
+    ui.print(&serde_json::json!({ "id": args.graph, "deleted": later.is_none(), "later": later }), || {
+        match &later {
+            None => format!("graph {}: deleted", args.graph),
+            Some(why) => format!("graph {}: will be deleted; it may go on until then: {why}", args.graph),
+        }
     })?;
     Ok(())
 }

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Workers of the data plane: threads that share the traffic by flow
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = workers)]
     workers: usize,
-    /// End the data plane with the daemon; otherwise packets go on. Functions that are not inline stay either way
+    /// End the data plane and all functions with the daemon; otherwise packets go on
     #[arg(long)]
     stop_engine: bool,
     /// Most memory that tables and waiting packets of one graph may take, in MB

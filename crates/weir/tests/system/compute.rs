@@ -266,7 +266,7 @@ async fn begins(bench: &Bench<'_>, make: Make<'_>) -> Instance {
     bench.forwards(true);
     if let Some([another, ..]) = handler {
         assert_eq!(driver.read(id, "word").await.unwrap().trim(), one);
-        driver.write(id, "word", another).await.unwrap();
+        driver.write(id, "word", another, false).await.unwrap();
         assert_eq!(driver.read(id, "word").await.unwrap().trim(), another);
         assert!(says(&*driver, one));
     }

@@ -33,7 +33,7 @@ pub fn graph_of(lab: &Lab, function: &str) -> String {
 }
 
 /// An image of the test's own: a folder with these scripts.
-fn image(lab: &Lab, name: &str, manifest: &str, scripts: &[(&str, &str)]) -> String {
+pub fn image(lab: &Lab, name: &str, manifest: &str, scripts: &[(&str, &str)]) -> String {
     let folder = lab.path(&format!("images/{name}"));
     std::fs::create_dir_all(format!("{folder}/scripts/handlers")).unwrap();
     let text = format!("name: {name}\nkind: native\nports: [left, right]\n{manifest}");

@@ -11,6 +11,7 @@ mod containers;
 mod dpdk;
 mod errors;
 mod functions;
+mod hangs;
 mod images;
 mod iptables;
 mod ipv6;

@@ -32,7 +32,8 @@ fn a_virtual_machine_forwards_is_paused_dies_and_outlives_the_daemon() {
         "{}",
         node.weir(&["logs", &id, "f"]).ok()
     );
-    assert!(node.weir(&["logs", &id, "f"]).ok().contains("the guest bridges eth1"));
+    let log = node.weir(&["logs", &id, "f"]).ok();
+    assert!(log.contains("the guest bridges eth1") && !log.contains("Unable to connect"), "{log}");
     let (_, sum) = big_file(&lab, "file", 1_000_000);
     let _web = web_server(&lab, "server", 80, &lab.path(""));
     let got = lab.path("got");
@@ -54,6 +55,31 @@ fn a_virtual_machine_forwards_is_paused_dies_and_outlives_the_daemon() {
     kill(pid);
     assert!(poll(500, || worker(&lab).is_some_and(|now| now != pid)));
     assert!(poll(3000, || client.run(&["ping", "-c1", "-W1", "10.0.0.2"]).code == 0));
+    node.weir(&["delete", &id]).ok();
+    assert_eq!(left(&lab), Vec::<String>::new());
+    node.end();
+}
+
+#[test]
+fn a_machine_whose_guest_never_takes_its_cards_is_no_function_that_works() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    one_network(&lab);
+    let image = lab.path("images/empty");
+    std::fs::create_dir_all(&image).unwrap();
+    std::fs::write(format!("{image}/disk"), vec![0; 1 << 20]).unwrap();
+    let manifest =
+        "name: empty\nkind: vm\nports: [left, right]\nvm: {disk: disk, memory: 64 MB, accelerator: tcg}\n";
+    std::fs::write(format!("{image}/function.yaml"), manifest).unwrap();
+    let node = Node::start_with(&lab, &["--images", &lab.path("images")]);
+    node.weir(&["apply", &graph(&lab, "empty", "")]).ok();
+    let id = lab.name("g");
+    let degraded = |value: &serde_json::Value| value["state"] == "degraded" && !value["reason"].is_null();
+    assert!(poll(200, || {
+        let shown = node.weir(&["--json", "show", &id]).json();
+        degraded(&shown) && degraded(&shown["functions"][0])
+    }));
+    assert!(degraded(&node.weir(&["--json", "ps"]).json()[0]));
+    assert!(node.weir(&["events"]).ok().contains("device-down"));
     node.weir(&["delete", &id]).ok();
     assert_eq!(left(&lab), Vec::<String>::new());
     node.end();

@@ -318,6 +318,17 @@ mod tests {
     use weir_filter::text::parse_number;
 
     #[test]
+    fn a_name_that_yaml_takes_for_nothing_is_told_so() {
+        let e = ServiceGraph::parse("id: g\nname: g\nSFs: [{id: f, name: null}]\n").unwrap_err();
+        let e = &e.errors()[0];
+        assert_eq!(
+            (e.path.as_str(), e.message.as_str()),
+            ("SFs[0].name", "\"name\" is null, which is nothing in YAML")
+        );
+        assert!(e.help.contains("'null'"), "{}", e.help);
+    }
+
+    #[test]
     fn numbers_beyond_32_bits_are_refused_not_cut() {
         assert_eq!(parse_number("4294967297"), Some(4_294_967_297));
         let text =

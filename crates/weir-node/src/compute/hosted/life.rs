@@ -30,8 +30,10 @@ impl<W: Workload> Shared<W> {
     /// The function of this name, which may not be there yet.
     pub(super) fn entry(&self, id: &InstanceId) -> Arc<Function> {
         let new = || {
+            let paths = Paths::new(&self.functions, id);
             Arc::new(Function {
-                paths: Paths::new(&self.functions, id),
+                written: Mutex::new(paths.read_written()),
+                paths,
                 changing: tokio::sync::Mutex::default(),
                 health: Mutex::new(Health::Stopped),
                 supervision: Mutex::default(),
@@ -119,6 +121,13 @@ impl<W: Workload> Shared<W> {
             }
             for (handler, value) in &record.spec().writes {
                 self.workload.handler(&cx, handler, Some(value)).await?;
+            }
+            let written = lock(&f.written).clone();
+            for (handler, value) in &written {
+                // The document is what it has to be; this is beside it.
+                if let Err(e) = self.workload.handler(&cx, handler, Some(value)).await {
+                    tracing::warn!("handler {handler} of function {} is not written again: {e}", cx.id);
+                }
             }
             Ok(main)
         };
@@ -343,7 +352,14 @@ impl<W: Workload> Shared<W> {
             process: old.as_ref().and_then(|r| r.process),
         };
         self.workload.check(new.spec())?;
-        let Some(old) = old.filter(|r| self.workload.is_update(r.spec(), new.spec())) else {
+        let same_image = f.paths.read().is_some_and(|r| self.workload.is_update(r.spec(), new.spec()));
+        // Asked for once more as it is: what was written beside the document goes, and nobody knows what was there before.
+        let again =
+            old.as_ref().is_some_and(|r| r.instance.tag == instance.tag) && !lock(&f.written).is_empty();
+        if again || !same_image {
+            f.set_written(Vec::new())?;
+        }
+        let Some(old) = old.filter(|_| same_image && !again) else {
             f.leave_alone();
             self.create(f, instance).await?;
             let mut record = f.record(&instance.id)?;
@@ -387,6 +403,9 @@ impl<W: Workload> Shared<W> {
         f.keep(now)?;
         f.set_health(Health::Running);
         self.supervise(f, now, main);
-        updated.map(drop)
+        updated?;
+        let mut written = lock(&f.written).clone();
+        written.retain(|(handler, _)| record.spec().writes.iter().all(|(h, _)| h != handler));
+        f.set_written(written)
     }
 }

@@ -23,7 +23,7 @@ use super::{Compute, ComputeError, Health, Notice, Observed, netns};
 use crate::instance::{Instance, InstanceId, Kind};
 pub use record::{Paths, Record};
 use supervise::Supervision;
-pub use workload::{Context, Main, SHELL, Workload};
+pub use workload::{ANSWER, Context, Hang, Main, SHELL, Workload, halted};
 
 /// The driver of a kind.
 #[derive(Debug)]
@@ -47,6 +47,8 @@ struct Function {
     changing: tokio::sync::Mutex<()>,
     health: Mutex<Health>,
     supervision: Mutex<Option<Supervision>>,
+    /// What was written to its handlers since it was last made what is asked for.
+    written: Mutex<Vec<(String, String)>>,
 }
 
 impl<W: Workload> Hosted<W> {
@@ -63,6 +65,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Function {
     fn set_health(&self, health: Health) {
         *lock(&self.health) = health;
+    }
+
+    fn health(&self) -> Health {
+        lock(&self.health).clone()
+    }
+
+    /// Remembers what was written to its handlers beside its document.
+    fn set_written(&self, written: Vec<(String, String)>) -> Result<(), ComputeError> {
+        if *lock(&self.written) != written {
+            let kept = self.paths.write_written(&written);
+            *lock(&self.written) = written;
+            kept.map_err(ComputeError::system(format!("cannot write to {}", self.paths.folder.display())))?;
+        }
+        Ok(())
     }
 
     /// Ends the supervision: what ends from now on was asked to.
@@ -204,7 +220,7 @@ impl<W: Workload> Compute for Hosted<W> {
     }
 
     fn health(&self, id: &InstanceId) -> Option<Health> {
-        Some(lock(&self.0.function(id).ok()?.health).clone())
+        Some(self.0.function(id).ok()?.health())
     }
 
     async fn drops(&self, id: &InstanceId) -> BTreeMap<String, u64> {
@@ -221,10 +237,51 @@ impl<W: Workload> Compute for Hosted<W> {
         self.0.workload.handler(&f.context(&record), handler, None).await
     }
 
-    async fn write(&self, id: &InstanceId, handler: &str, value: &str) -> Result<(), ComputeError> {
+    async fn write(
+        &self,
+        id: &InstanceId,
+        handler: &str,
+        value: &str,
+        keep: bool,
+    ) -> Result<(), ComputeError> {
         let f = self.0.function(id)?;
         let record = f.record(id)?;
-        self.0.workload.handler(&f.context(&record), handler, Some(value)).await.map(drop)
+        self.0.workload.handler(&f.context(&record), handler, Some(value)).await?;
+        if !keep {
+            return Ok(());
+        }
+        let mut written = lock(&f.written).clone();
+        written.retain(|(name, _)| name != handler);
+        let of_document = record.spec().writes.iter().rev().find(|(name, _)| name == handler);
+        if of_document.is_none_or(|(_, v)| v != value) {
+            written.push((handler.to_owned(), value.to_owned()));
+        }
+        f.set_written(written)
+    }
+
+    fn written(&self, id: &InstanceId) -> Vec<(String, String)> {
+        self.0.function(id).map(|f| lock(&f.written).clone()).unwrap_or_default()
+    }
+
+    async fn end_all(&self) {
+        let all: Vec<Arc<Function>> = lock(&self.0.known).values().cloned().collect();
+        for f in all {
+            let _changing = f.changing.lock().await;
+            f.leave_alone();
+            let Some(record) = f.paths.read() else { continue };
+            let id = &record.instance.id;
+            let ended = async {
+                self.0.remove(&f, &record.spec().ports, true).await?;
+                f.keep(&Record { whole: false, started: false, process: None, ..record.clone() })
+            };
+            if let Err(e) = ended.await {
+                tracing::warn!("function {id} does not wholly end: {e}");
+            }
+            if let Some(sockets) = self.0.workload.sockets() {
+                sockets.remove(&f.paths);
+            }
+            f.set_health(Health::Stopped);
+        }
     }
 
     fn log(&self, id: &InstanceId) -> Result<PathBuf, ComputeError> {

@@ -100,6 +100,22 @@ impl Paths {
         self.folder.join("private").join(number.to_string())
     }
 
+    /// What was written to its handlers beside its document.
+    pub fn read_written(&self) -> Vec<(String, String)> {
+        let text = fs::read(self.folder.join("written")).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    /// Keeps that, wholly or not at all.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_written(&self, written: &[(String, String)]) -> io::Result<()> {
+        let new = self.folder.join("written.new");
+        fs::write(&new, serde_json::to_vec(written)?)?;
+        fs::rename(new, self.folder.join("written"))
+    }
+
     /// Its record, if there is a readable one.
     pub fn read(&self) -> Option<Record> {
         read(&self.folder)

@@ -16,6 +16,12 @@ use crate::compute::{ComputeError, Health, Notice, NoticeKind};
 const INTERVAL: Duration = Duration::from_millis(250);
 /// In how many of these rounds its log is looked at.
 const LOG_ROUNDS: u32 = 4;
+/// In how many of them it is looked whether it works.
+const PULSE_ROUNDS: u32 = 8;
+/// How long it may not work until that is told.
+const HUNG_TOLD: Duration = Duration::from_secs(2);
+/// How long it may not work until it is started again.
+const HUNG_LIMIT: Duration = Duration::from_secs(15);
 /// Pause before a function is started again; doubled each time that it dies soon.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// Longest such pause.
@@ -54,6 +60,7 @@ impl Supervision {
                 pause: FIRST_PAUSE,
                 since: Instant::now(),
                 unsteady: None,
+                hung: None,
             };
             tokio::select! {
                 () = watch.run() => {}
@@ -92,6 +99,8 @@ struct Watch<W> {
     since: Instant,
     /// The reason of its last death, while it is not known to be steady.
     unsteady: Option<String>,
+    /// Since when it does not work although it has not ended, and whether that was told.
+    hung: Option<(Instant, bool)>,
 }
 
 impl<W: Workload> Watch<W> {
@@ -118,6 +127,7 @@ impl<W: Workload> Watch<W> {
                 }
             }
             self.since = Instant::now();
+            self.hung = None;
             if let Some(reason) = &self.unsteady {
                 self.f.set_health(Health::Down { reason: format!("it dies again and again: {reason}") });
             }
@@ -154,6 +164,11 @@ impl<W: Workload> Watch<W> {
                 self.f.set_health(Health::Running);
             }
             rounds += 1;
+            if rounds.is_multiple_of(PULSE_ROUNDS)
+                && let Some(reason) = self.hangs().await
+            {
+                return reason;
+            }
             if rounds.is_multiple_of(LOG_ROUNDS)
                 && let Err(e) = bound(&self.f.paths.log())
             {
@@ -163,6 +178,40 @@ impl<W: Workload> Watch<W> {
                 return "its network namespace, its control group or an interface was removed".to_owned();
             }
         }
+    }
+
+    /// Looks whether it works, and tells what is new of that; gives why it has to be started again, if it has.
+    async fn hangs(&mut self) -> Option<String> {
+        let health = self.f.health();
+        if health == Health::Paused {
+            self.hung = None;
+            return None;
+        }
+        // One that is being changed may be stopped for that.
+        let f = self.f.clone();
+        let Ok(_changing) = f.changing.try_lock() else { return None };
+        let found = self.shared.workload.hang(&f.context(&self.record), self.record.process).await;
+        let Some(hang) = found else {
+            if let Some((_, true)) = self.hung.take() {
+                self.f.set_health(Health::Running);
+                self.tell(NoticeKind::Restarted, "it works again".to_owned());
+            }
+            return None;
+        };
+        let (since, told) = *self.hung.get_or_insert((Instant::now(), false));
+        if hang.cure && since.elapsed() >= HUNG_LIMIT {
+            return Some(self.ended(&format!("it hung for {} seconds: {}", HUNG_LIMIT.as_secs(), hang.what)));
+        }
+        if since.elapsed() >= HUNG_TOLD {
+            let then = if hang.cure { "" } else { "; it is not started again for that" };
+            let reason = format!("hung: {}{then}", hang.what);
+            if !told {
+                self.tell(NoticeKind::Hung, reason.clone());
+                self.hung = Some((since, true));
+            }
+            self.f.set_health(Health::Hung { reason });
+        }
+        None
     }
 
     fn ended(&self, how: &str) -> String {

@@ -10,11 +10,12 @@ use nix::sys::signal::Signal;
 use tokio::process::Child;
 
 use super::record::Paths;
+use crate::compute::cgroup::Cgroup;
 use crate::compute::launch::{Launch, mounts_for_others};
 use crate::compute::sockets::Sockets;
 use crate::compute::{ComputeError, digest, netns};
 use crate::instance::{InstanceId, Kind, Spec};
-use crate::process::Process;
+use crate::process::{Halt, Process};
 
 /// The user's shell, for those who look around in a function.
 pub const SHELL: &str = "/bin/sh";
@@ -88,6 +89,12 @@ pub trait Workload: Debug + Send + Sync + 'static {
         Ok(())
     }
 
+    /// What keeps it from its work although it has not ended, as far as that can be seen. Asked every few seconds; it takes no longer
+    /// than [`ANSWER`].
+    async fn hang(&self, cx: &Context<'_>, main: Option<Process>) -> Option<Hang> {
+        halted(Self::MAIN, cx, main)
+    }
+
     /// Why packets ended in it, and how many, if it counts them.
     async fn drops(&self, _: &Context<'_>) -> BTreeMap<String, u64> {
         BTreeMap::new()
@@ -118,6 +125,38 @@ pub trait Workload: Debug + Send + Sync + 'static {
 
     /// Removes the node's copies of images but those with these digests.
     fn retain(&self, _: &BTreeSet<String>) {}
+}
+
+/// How long a function may take to answer whether it works.
+pub const ANSWER: Duration = Duration::from_secs(2);
+
+/// What keeps a function from its work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hang {
+    /// What was seen.
+    pub what: String,
+    /// Whether it is to be started again if that lasts. What somebody does to it on purpose is not undone.
+    pub cure: bool,
+}
+
+/// Whether a main process has been stopped from outside; `name` is what it is called. A function without one stands if all its processes do.
+pub fn halted(name: &str, cx: &Context<'_>, main: Option<Process>) -> Option<Hang> {
+    let cgroup = Cgroup::named(&cx.paths.name);
+    if cgroup.is_frozen() {
+        return Some(Hang { what: "its control group is frozen".to_owned(), cure: false });
+    }
+    let (name, halt) = match main {
+        Some(main) => (name, main.halt()?),
+        None => {
+            let all: Option<Vec<Halt>> =
+                cgroup.processes().into_iter().map(|pid| Process::of(pid.try_into().ok()?)?.halt()).collect();
+            ("each of its processes", *all?.first()?)
+        }
+    };
+    Some(match halt {
+        Halt::Stopped => Hang { what: format!("{name} is stopped by a signal"), cure: true },
+        Halt::Traced => Hang { what: format!("{name} is stopped by a debugger"), cure: false },
+    })
 }
 
 /// A function that something is done with.

@@ -6,8 +6,9 @@
 
 mod zygote;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 use weir_protocol::{Answer, CONTROL, Command, SpawnRequest};
 
 use super::cgroup::Cgroup;
-use super::hosted::{Context, Main, Paths, Workload};
+use super::hosted::{ANSWER, Context, Hang, Main, Paths, Workload, halted};
 use super::sockets::Sockets;
 use super::{ComputeError, netns};
 use crate::connection::{CallError, Connection};
@@ -48,12 +49,14 @@ const FIRST_USER: u32 = 0x7000_0000;
 pub struct Process {
     sockets: Sockets,
     zygote: Zygote,
+    /// Connections on which workers are asked whether they work, by the name of the function: each takes two threads of its worker.
+    pulses: Mutex<HashMap<String, Arc<Connection>>>,
 }
 
 impl Process {
     /// With the folder of sockets; `zygote` is the command line of the process that workers are copies of.
     pub fn new(sockets: Sockets, zygote: Vec<OsString>) -> Process {
-        Process { sockets, zygote: Zygote::new(zygote) }
+        Process { sockets, zygote: Zygote::new(zygote), pulses: Mutex::default() }
     }
 
     /// A connection to a worker that may just be starting.
@@ -73,6 +76,31 @@ impl Process {
                 Err(e) => return Err(ComputeError::system("cannot speak to the worker")(e)),
             }
         }
+    }
+
+    /// Whether a worker answers; it may take [`ANSWER`].
+    async fn answers(&self, cx: &Context<'_>) -> bool {
+        let name = &cx.paths.name;
+        let pulses = || self.pulses.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = async {
+            let known = pulses().get(name).cloned();
+            if let Some(connection) = known
+                && connection.call(Command::Hello).await.is_ok()
+            {
+                return true;
+            }
+            // That was of the worker before, or there was none.
+            let control = self.sockets.of(cx.paths).join(CONTROL);
+            let Ok(new) = Connection::open_bounded(&control, MAX_ANSWER).await else { return false };
+            let answers = new.call(Command::Hello).await.is_ok();
+            pulses().insert(name.clone(), Arc::new(new));
+            answers
+        };
+        let answers = timeout(ANSWER, asked).await.unwrap_or(false);
+        if !answers {
+            pulses().remove(name);
+        }
+        answers
     }
 
     async fn call(
@@ -174,6 +202,18 @@ impl Workload for Process {
             }
             done => done.map(|()| true),
         }
+    }
+
+    async fn hang(&self, cx: &Context<'_>, main: Option<process::Process>) -> Option<Hang> {
+        if let Some(hang) = halted(Self::MAIN, cx, main) {
+            return Some(hang);
+        }
+        let what = format!("{} {SILENT}", Self::MAIN);
+        (!self.answers(cx).await).then_some(Hang { what, cure: true })
+    }
+
+    async fn forget(&self, paths: &Paths) {
+        self.pulses.lock().unwrap_or_else(PoisonError::into_inner).remove(&paths.name);
     }
 
     async fn drops(&self, cx: &Context<'_>) -> BTreeMap<String, u64> {

@@ -20,11 +20,12 @@ use tokio::time::{Instant, sleep, timeout};
 use weir_model::template::{self, Accelerator, expand};
 
 use super::cgroup::Cgroup;
-use super::hosted::{Context, Main, Paths, Workload};
+use super::hosted::{ANSWER, Context, Hang, Main, Paths, Workload, halted};
 use super::launch::{Launch, is_installed};
 use super::sockets::Sockets;
 use super::{ComputeError, netns};
 use crate::instance::{Kind, PortNames, Spec, Work};
+use crate::process::Process;
 use qmp::Qmp;
 
 /// The program that runs machines, and its Debian package.
@@ -37,6 +38,10 @@ const SPARE: usize = 4;
 /// How long a kernel may take under KVM until it says something, before it is taken for one that cannot run so: a machine in a
 /// machine may lack what it needs.
 const TRIAL: Duration = Duration::from_secs(8);
+/// How long after a trial that came to nothing it is tried again, when a machine of the image is started; twice as long each time.
+const FIRST_PAUSE: Duration = Duration::from_secs(60);
+/// The longest such time: a trial delays the start.
+const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 3600);
 /// How often that is looked at.
 const STEP: Duration = Duration::from_millis(50);
 /// What a Linux kernel says first.
@@ -57,7 +62,17 @@ pub struct Vm {
     /// The command line that leads to [`Launch::exec`], without its last argument.
     launcher: Vec<OsString>,
     /// Which images run under KVM, by their digests.
-    kvm: Mutex<BTreeMap<String, bool>>,
+    kvm: Mutex<BTreeMap<String, Trial>>,
+}
+
+/// Whether an image runs under KVM.
+#[derive(Debug, Clone, Copy)]
+struct Trial {
+    runs: bool,
+    /// When to try again: it may only have been slow.
+    again: Instant,
+    /// How long after this trial that is.
+    pause: Duration,
 }
 
 impl Vm {
@@ -151,8 +166,9 @@ impl Vm {
         if !Path::new("/dev/kvm").exists() {
             return Ok(false);
         }
-        if let Some(known) = self.kvm().get(&cx.spec.digest) {
-            return Ok(*known);
+        let known = self.kvm().get(&cx.spec.digest).copied();
+        if let Some(known) = known.filter(|k| k.runs || Instant::now() < k.again) {
+            return Ok(known.runs);
         }
         let spec = Spec { ports: Vec::new(), ..cx.spec.clone() };
         let alone = Context { spec: &spec, ..*cx };
@@ -183,11 +199,12 @@ impl Vm {
         if !runs {
             tracing::info!("the image '{}' does not run under KVM here; QEMU runs it itself", cx.spec.image);
         }
-        self.kvm().insert(cx.spec.digest.clone(), runs);
+        let pause = known.map_or(FIRST_PAUSE, |k| k.pause * 2).min(LONGEST_PAUSE);
+        self.kvm().insert(cx.spec.digest.clone(), Trial { runs, again: Instant::now() + pause, pause });
         Ok(runs)
     }
 
-    fn kvm(&self) -> MutexGuard<'_, BTreeMap<String, bool>> {
+    fn kvm(&self) -> MutexGuard<'_, BTreeMap<String, Trial>> {
         self.kvm.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -324,6 +341,23 @@ impl Workload for Vm {
             }
         });
         Ok(true)
+    }
+
+    async fn hang(&self, cx: &Context<'_>, main: Option<Process>) -> Option<Hang> {
+        if let Some(hang) = halted(Self::MAIN, cx, main) {
+            return Some(hang);
+        }
+        // It answers to nobody while it waits for the data plane.
+        let asked = async {
+            let mut qmp = Qmp::open(&self.control(cx)).await.ok()?;
+            qmp.ask("query-status", json!({})).await.ok()
+        };
+        let status = timeout(ANSWER, asked).await.ok().flatten()?;
+        let word = status["status"].as_str().unwrap_or_default();
+        // What stops it by itself lasts (QEMU's QMP reference, RunState); others begin or end with it.
+        let lasts = ["guest-panicked", "internal-error", "io-error", "paused", "shutdown", "watchdog"];
+        let what = format!("{} has stopped: QEMU says '{word}'", Self::MAIN);
+        lasts.contains(&word).then_some(Hang { what, cure: word != "paused" })
     }
 
     async fn pause(&self, cx: &Context<'_>) -> Result<bool, ComputeError> {

@@ -1,0 +1,174 @@
+//! Functions that do not work although they have not ended, and what was written to those that end.
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::functions::{graph, graph_of, image, left, one_network, state};
+use crate::lab::{Lab, poll, until, until_pings};
+use crate::node::Node;
+use crate::processes::worker;
+
+/// Looks in some twenty seconds: what hangs is started again after 15.
+const PATIENCE: u32 = 1500;
+
+fn signal(pid: i32, signal: Signal) {
+    kill(Pid::from_raw(pid), signal).unwrap();
+}
+
+/// The state of the graph, as `ps` and as `show` have it.
+fn states(node: &Node, lab: &Lab) -> [String; 2] {
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let list = node.weir(&["--json", "ps"]).json();
+    let shown = node.weir(&["--json", "show", &lab.name("g")]).json();
+    [text(&list[0]["state"]), text(&shown["state"])]
+}
+
+#[test]
+fn a_process_that_hangs_is_told_and_started_again_if_that_lasts() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (client, _server) = one_network(&lab);
+    let node = Node::start(&lab);
+    node.weir(&["apply", &graph_of(&lab, "name: 'null', kind: process")]).ok();
+    until_pings(&client, "10.0.0.2");
+    until("it works", || states(&node, &lab) == ["running", "running"]);
+    let (id, pid) = (lab.name("g"), worker(&lab).unwrap());
+    let told = |what: &str| node.weir(&["events", "--graph", &id]).ok().contains(what);
+
+    // One that goes on again was only slow.
+    signal(pid, Signal::SIGSTOP);
+    until("it is told", || told("function-hung") && told("the worker is stopped by a signal"));
+    assert_eq!(
+        (states(&node, &lab), state(&node, &lab)),
+        (["degraded", "degraded"].map(str::to_owned), "degraded".into())
+    );
+    let reason = node.weir(&["show", &id]).ok();
+    assert!(reason.contains("hung: the worker is stopped by a signal"), "{reason}");
+    signal(pid, Signal::SIGCONT);
+    until("it works again", || states(&node, &lab) == ["running", "running"] && told("it works again"));
+    assert_eq!(worker(&lab), Some(pid));
+    until_pings(&client, "10.0.0.2");
+
+    signal(pid, Signal::SIGSTOP);
+    assert!(poll(PATIENCE, || worker(&lab).is_some_and(|now| now != pid)));
+    until_pings(&client, "10.0.0.2");
+    assert!(told("it hung for 15 seconds"));
+    until("it works again", || states(&node, &lab) == ["running", "running"]);
+    node.weir(&["delete", &id]).ok();
+    assert_eq!(left(&lab), Vec::<String>::new());
+    node.end();
+}
+
+#[test]
+fn programs_of_the_node_that_are_stopped_are_told_and_started_again() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (client, _server) = one_network(&lab);
+    let bridge = "for p in $WEIR_PORTS; do ip link set $p up; done; ip link add br0 type bridge
+for p in $WEIR_PORTS; do ip link set $p master br0; done; ip link set br0 up";
+    let run = "echo $$ > $WEIR_STATE/pid; exec sleep 1000";
+    let images = image(&lab, "sleeper", "", &[("start", bridge), ("run", run), ("stop", "ip link del br0")]);
+    let node = Node::start_with(&lab, &["--images", &images]);
+    node.weir(&["apply", &graph(&lab, "sleeper", "")]).ok();
+    until_pings(&client, "10.0.0.2");
+    let id = lab.name("g");
+    let pid =
+        || -> Option<i32> { node.weir(&["shell", &id, "f", "--", "cat", "pid"]).stdout.trim().parse().ok() };
+    let first = pid().unwrap();
+    signal(first, Signal::SIGSTOP);
+    until("it is told", || states(&node, &lab) == ["degraded", "degraded"]);
+    assert!(node.weir(&["show", &id]).ok().contains("hung: the script run is stopped by a signal"));
+    assert!(poll(PATIENCE, || pid().is_some_and(|now| now != first)));
+    until("it works again", || states(&node, &lab) == ["running", "running"]);
+    until_pings(&client, "10.0.0.2");
+    node.weir(&["delete", &id]).ok();
+    assert_eq!(left(&lab), Vec::<String>::new());
+    node.end();
+}
+
+#[test]
+fn what_was_written_to_a_function_is_told_and_written_again_when_it_dies() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (client, _server) = one_network(&lab);
+    let image = lab.path("images/switch");
+    std::fs::create_dir_all(&image).unwrap();
+    let manifest = "name: switch\nkind: process\nports: [a, b]\nhandlers: {open: {handler: s.switch, access: rw}, clear: {handler: c.reset, access: w}}\n\
+                    click: 'in_0 -> c :: Counter -> s :: Switch(0) -> out_1; s[1] -> Discard; in_1 -> out_0;'\n";
+    std::fs::write(format!("{image}/function.yaml"), manifest).unwrap();
+    let node = Node::start_with(&lab, &["--images", &lab.path("images")]);
+    let file = graph_of(&lab, "name: switch");
+    node.weir(&["apply", &file]).ok();
+    until_pings(&client, "10.0.0.2");
+    let id = lab.name("g");
+    let open = |node: &Node| node.weir(&["handler", "read", &id, "f", "open"]).stdout.trim().to_owned();
+    node.weir(&["handler", "write", &id, "f", "open", "1"]).ok();
+    node.weir(&["handler", "write", &id, "f", "clear", ""]).ok();
+    let shown = node.weir(&["show", &id]).ok();
+    assert!(shown.contains("beside the document: f.open was written \"1\""), "{shown}");
+    assert!(!shown.contains("f.clear"), "a command leaves nothing that the document has not: {shown}");
+    assert_eq!(node.weir(&["--json", "ps"]).json()[0]["drift"], 1);
+    let pid = worker(&lab).unwrap();
+    signal(pid, Signal::SIGKILL);
+    assert!(poll(200, || worker(&lab).is_some_and(|now| now != pid) && open(&node) == "1"));
+    // The next daemon knows it too.
+    node.crash();
+    let node = Node::start_with(&lab, &["--images", &lab.path("images")]);
+    assert!(node.weir(&["show", &id]).ok().contains("beside the document: f.open"));
+    assert!(node.weir(&["apply", &file]).ok().contains("unchanged"));
+    assert_eq!(open(&node), "1");
+    node.weir(&["apply", "--again", &file]).ok();
+    assert_eq!(open(&node), "0", "the document alone");
+    assert!(!node.weir(&["show", &id]).ok().contains("beside the document"));
+    until_pings(&client, "10.0.0.2");
+
+    // Who follows its output is told when there is no more.
+    let mut follower = lab.ns("node").spawn_weir(&["logs", "-f", &id, "f"]);
+    assert!(follower.runs());
+    node.weir(&["delete", &id]).ok();
+    until("the end of the output", || !follower.runs());
+    let said = follower.wait();
+    assert!(said.code == 0 && said.stderr.contains("is there no longer"), "{}", said.stderr);
+    assert_eq!(left(&lab), Vec::<String>::new());
+    node.end();
+}
+
+#[test]
+fn a_node_that_ends_with_its_data_plane_ends_its_functions_and_makes_them_again() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (client, _server) = one_network(&lab);
+    let node = Node::start_with(&lab, &["--stop-engine"]);
+    node.weir(&["apply", &graph(&lab, "linux-bridge", "")]).ok();
+    until_pings(&client, "10.0.0.2");
+    let id = lab.name("g");
+    node.weir(&["shell", &id, "f", "--", "sh", "-c", "echo kept > note"]).ok();
+    assert_eq!(node.end().code, 0);
+    let folder = format!("{}/", lab.path("store/weir.functions"));
+    let rest: Vec<String> = left(&lab).into_iter().filter(|n| !n.starts_with(&folder)).collect();
+    assert_eq!(rest, Vec::<String>::new(), "what it keeps is in its folder alone");
+
+    let node = Node::start(&lab);
+    until_pings(&client, "10.0.0.2");
+    assert_eq!(node.weir(&["shell", &id, "f", "--", "cat", "note"]).ok(), "kept\n");
+    node.weir(&["delete", &id]).ok();
+    assert_eq!(left(&lab), Vec::<String>::new());
+    node.end();
+}
+
+#[test]
+fn a_socket_that_is_removed_comes_back() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (client, _server) = one_network(&lab);
+    let node = Node::start(&lab);
+    node.weir(&["apply", &graph_of(&lab, "name: 'null'")]).ok();
+    until_pings(&client, "10.0.0.2");
+    let pid = node.data_plane_pid();
+    let socket = lab.path("engine.sock");
+    std::fs::remove_file(&socket).unwrap();
+    node.crash();
+    let node = Node::start(&lab);
+    assert_eq!(node.data_plane_pid(), pid, "the data plane that runs");
+    assert_eq!(
+        node.weir(&["delete", &lab.name("g")]).ok().trim(),
+        format!("graph {}: deleted", lab.name("g"))
+    );
+    assert_eq!(client.run(&["ping", "-c1", "-W0.5", "10.0.0.2"]).code, 1, "it is gone");
+    node.end();
+}
