@@ -1,5 +1,7 @@
 //! A blocking client of the REST interface, for the command line.
 
+mod members;
+
 use std::io::{BufRead, BufReader, Read};
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -56,6 +58,7 @@ type Result<T> = std::result::Result<T, ClientError>;
 pub struct NodeClient {
     url: String,
     agent: Agent,
+    on: Option<String>,
 }
 
 impl NodeClient {
@@ -63,12 +66,23 @@ impl NodeClient {
     pub fn new(url: &str) -> NodeClient {
         let url = url.trim_end_matches('/');
         let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-        NodeClient { url, agent: agent(None) }
+        NodeClient { url, agent: agent(None), on: None }
     }
 
     /// One that gives up each request after `time`.
     pub fn with_timeout(url: &str, time: Duration) -> NodeClient {
         NodeClient { agent: agent(Some(time)), ..NodeClient::new(url) }
+    }
+
+    /// One by which graphs are put on this node of a domain.
+    #[must_use]
+    pub fn on(mut self, node: Option<&str>) -> NodeClient {
+        self.on = node.map(str::to_owned);
+        self
+    }
+
+    fn query(&self) -> String {
+        self.on.as_ref().map_or(String::new(), |node| format!("?node={}", encode(node)))
     }
 
     /// All graphs.
@@ -93,7 +107,7 @@ impl NodeClient {
 
     /// Creates or changes a graph; the flag tells whether it is new.
     pub fn put(&self, id: &str, document: &str) -> Result<(Changed, bool)> {
-        self.put_to(&format!("/graphs/{}", encode(id)), document)
+        self.put_to(&format!("/graphs/{}{}", encode(id), self.query()), document)
     }
 
     fn put_to(&self, path: &str, document: &str) -> Result<(Changed, bool)> {
@@ -137,7 +151,7 @@ impl NodeClient {
 
     /// What a document would change.
     pub fn plan(&self, document: &str) -> Result<Plan> {
-        self.document(Method::POST, "/plan", document)
+        self.document(Method::POST, &format!("/plan{}", self.query()), document)
     }
 
     /// Reads a public handler.

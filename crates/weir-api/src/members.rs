@@ -139,6 +139,38 @@ pub struct NodeList {
     pub nodes: Vec<NodeSummary>,
 }
 
+/// An end of a link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LinkEnd {
+    /// The node.
+    pub node: String,
+    /// Its interface.
+    pub interface: String,
+    /// The address there.
+    pub address: String,
+}
+
+/// Two nodes that reach each other: tunnels between them go there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LinkSummary {
+    /// The end at the node that comes first by name.
+    pub a: LinkEnd,
+    /// The other end.
+    pub b: LinkEnd,
+    /// The largest IP packet that passes, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// Tunnels of graphs that go there.
+    pub tunnels: usize,
+}
+
+/// The links of a domain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LinkList {
+    /// By the names of their nodes.
+    pub links: Vec<LinkSummary>,
+}
+
 /// A node in full.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NodeDetails {

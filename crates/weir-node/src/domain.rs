@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
+use nix::sys::socket::{SockaddrIn, SockaddrIn6};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
@@ -248,11 +249,11 @@ fn interfaces() -> Vec<Interface> {
             let mac = link.addr().filter(|mac| *mac != [0; 6]);
             i.mac = mac.map(|mac| weir_model::value::MacAddr(mac).to_string());
         } else if let Some(v4) = address.as_sockaddr_in() {
-            let mask = a.netmask.and_then(|m| m.as_sockaddr_in().map(|m| m.ip()));
+            let mask = a.netmask.and_then(|m| m.as_sockaddr_in().map(SockaddrIn::ip));
             let length = mask.map_or(32, |m| u32::from(m).count_ones());
             i.addresses.push(format!("{}/{length}", v4.ip()));
         } else if let Some(v6) = address.as_sockaddr_in6() {
-            let mask = a.netmask.and_then(|m| m.as_sockaddr_in6().map(|m| m.ip()));
+            let mask = a.netmask.and_then(|m| m.as_sockaddr_in6().map(SockaddrIn6::ip));
             let length = mask.map_or(128, |m| u128::from(m).count_ones());
             i.addresses.push(format!("{}/{length}", v6.ip()));
         }

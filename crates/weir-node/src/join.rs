@@ -65,7 +65,7 @@ pub enum JoinError {
     },
     /// The certificate is over.
     #[error(
-        "the certificate of this node is over; remove it at the controller (weir delete node NAME), and join again with a token"
+        "the certificate of this node is over; remove it at the controller (weir forget NAME), and join again with a token"
     )]
     Expired,
 }

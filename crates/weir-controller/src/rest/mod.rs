@@ -35,6 +35,7 @@ fn own() -> (Router<App>, Value) {
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::get, nodes::change, nodes::delete))
         .routes(routes!(nodes::drain))
+        .routes(routes!(nodes::links))
         .routes(routes!(nodes::token))
         .routes(routes!(nodes::join))
         .routes(routes!(nodes::renew))

@@ -8,8 +8,8 @@ use axum::{Extension, Json};
 use std::time::SystemTime;
 use weir_api::events::{EventList, Kind};
 use weir_api::members::{
-    Certificate, Drained, DrainedGraph, Hello, JoinRequest, NodeChange, NodeDetails, NodeList, NodeSummary,
-    Presence, RenewRequest, Token, TokenRequest, Welcome,
+    Certificate, Drained, DrainedGraph, Hello, JoinRequest, LinkEnd, LinkList, LinkSummary, NodeChange,
+    NodeDetails, NodeList, NodeSummary, Presence, RenewRequest, Token, TokenRequest, Welcome,
 };
 use weir_api::node::Health;
 use weir_api::problem::Problem;
@@ -22,7 +22,10 @@ use weir_rest::to_the_end;
 use weir_tls::authority::check_name;
 
 use super::App;
+use crate::admit::links as links_of;
 use crate::controller::{now, now_ms};
+use crate::links::{End, Link};
+use crate::split::Tunnel;
 use crate::store::{Member, TokenError};
 
 /// Most nodes that may join by one token, and the longest time that it is good, in seconds.
@@ -48,6 +51,29 @@ pub(super) async fn get(
     Path(name): Path<String>,
 ) -> Result<Json<NodeDetails>, Problem> {
     app.details(&name).map(Json)
+}
+
+/// The links between the nodes that are connected: those that have addresses of one network reach each other there.
+#[utoipa::path(get, path = "/links", tag = "nodes", operation_id = "links", responses(
+    (status = 200, body = LinkList, description = "The links, by the names of their nodes."),
+))]
+pub(super) async fn links(State(app): State<App>) -> Json<LinkList> {
+    let view = app.view();
+    let online = app.fleet.names().into_iter().collect();
+    let end = |e: &End| LinkEnd {
+        node: e.node.clone(),
+        interface: e.interface.clone(),
+        address: e.address.to_string(),
+    };
+    let link = |l: &Link| {
+        let tunnels = view.graphs.values().flat_map(|g| &g.graph.tunnels);
+        let here = |t: &&Tunnel| {
+            let ends = (t.from.as_str(), t.to.as_str());
+            ends == (&*l.a.node, &*l.b.node) || ends == (&*l.b.node, &*l.a.node)
+        };
+        LinkSummary { a: end(&l.a), b: end(&l.b), mtu: l.mtu, tunnels: tunnels.filter(here).count() }
+    };
+    Json(LinkList { links: links_of(&view, &online).iter().map(link).collect() })
 }
 
 /// Says whether a node gets new graphs.
@@ -145,7 +171,7 @@ pub(super) async fn join(State(app): State<App>, body: Received) -> Result<Json<
     check_name(&name).map_err(wrong)?;
     if app.view().members.contains_key(&name) {
         let text = format!(
-            "there is a node '{name}' already; choose another --name, or remove that one first (weir delete node {name})"
+            "there is a node '{name}' already; choose another --name, or remove that one first (weir forget {name})"
         );
         return Err(Problem::new(StatusCode::CONFLICT, text));
     }

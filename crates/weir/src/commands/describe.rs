@@ -13,7 +13,7 @@ pub(super) fn run(client: &NodeClient, ui: &Ui) -> Result<(), Failure> {
     Ok(())
 }
 
-fn text(d: &Domain, ui: Ui) -> String {
+pub(super) fn text(d: &Domain, ui: Ui) -> String {
     let mut rows =
         vec![["END POINT", "STATE", "MTU", "ADDRESSES", "GRAPH", "VLANS"].map(str::to_owned).to_vec()];
     rows.extend(d.endpoints.iter().map(endpoint));

@@ -24,6 +24,9 @@ pub(crate) struct PlanArgs {
     /// Say of each function that asks for a capability why it has its image, and why not each other
     #[arg(long)]
     explain: bool,
+    /// The node that all of it would be on, in a domain
+    #[arg(long, value_name = "NODE")]
+    on: Option<String>,
     #[command(flatten)]
     node: NodeArgs,
 }
@@ -43,6 +46,9 @@ pub(crate) struct ApplyArgs {
     /// Apply graphs again that are as asked for, so that handlers written beside the document are as it says
     #[arg(long)]
     again: bool,
+    /// The node that all of the graph is to be on, in a domain; without it the controller chooses
+    #[arg(long, value_name = "NODE", conflicts_with = "again")]
+    on: Option<String>,
     #[command(flatten)]
     node: NodeArgs,
 }
@@ -126,6 +132,9 @@ pub(crate) fn apply(args: &ApplyArgs, ui: &Ui) -> Result<(), Failure> {
     if !mistakes.is_empty() && (!args.each || graphs.is_empty()) {
         return Err(Failure::Refused(mistakes));
     }
+    if args.on.is_some() && files.len() > 1 {
+        return Err(Failure::refused("--on names the node of one graph; apply them one by one"));
+    }
     if let ([(text, graph)], [_]) = (&graphs[..], &files[..]) {
         return apply_one(text, graph, args, ui);
     }
@@ -161,7 +170,7 @@ pub(crate) fn apply(args: &ApplyArgs, ui: &Ui) -> Result<(), Failure> {
 
 fn apply_one(text: &str, graph: &ServiceGraph, args: &ApplyArgs, ui: &Ui) -> Result<(), Failure> {
     ui.progress(&format!("applying graph {}", graph.id));
-    let client = args.node.client();
+    let client = args.node.client().on(args.on.as_deref());
     let id = graph.id.as_str();
     let (changed, new) = if args.again { client.put_again(id, text) } else { client.put(id, text) }?;
     ui.print(&changed, || {
@@ -179,7 +188,7 @@ fn apply_one(text: &str, graph: &ServiceGraph, args: &ApplyArgs, ui: &Ui) -> Res
 
 pub(crate) fn plan(args: &PlanArgs, ui: &Ui) -> Result<(), Failure> {
     let (text, _) = document(&args.file)?;
-    let plan = args.node.client().plan(&text)?;
+    let plan = args.node.client().on(args.on.as_deref()).plan(&text)?;
     ui.print(&plan, || plan_text(&plan, args.explain, *ui))?;
     Ok(())
 }
@@ -190,6 +199,7 @@ fn plan_text(plan: &Plan, explain: bool, ui: Ui) -> String {
         Action::Change => "would change",
         Action::None => {
             let mut out = format!("graph {}: nothing would change\n", plan.graph);
+            placement_text(plan, explain, &mut out);
             choices_text(plan, explain, ui, &mut out);
             warn(&plan.warnings, ui, &mut out);
             return out;
@@ -212,6 +222,7 @@ fn plan_text(plan: &Plan, explain: bool, ui: Ui) -> String {
     list("function", &plan.functions);
     list("access point", &plan.saps);
     list("rule", &plan.rules);
+    placement_text(plan, explain, &mut out);
     choices_text(plan, explain, ui, &mut out);
     let lost: Vec<_> = plan.tables.iter().filter(|t| !t.kept).collect();
     let kept: u64 = plan.tables.iter().filter(|t| t.kept).map(|t| u64::from(t.entries)).sum();
@@ -224,6 +235,26 @@ fn plan_text(plan: &Plan, explain: bool, ui: Ui) -> String {
     }
     warn(&plan.warnings, ui, &mut out);
     out
+}
+
+/// Where the graph would be, and with `explain` why, and why not elsewhere.
+fn placement_text(plan: &Plan, explain: bool, out: &mut String) {
+    let Some(p) = &plan.placement else { return };
+    _ = write!(out, "  at {} {}", if p.nodes.len() == 1 { "node" } else { "nodes" }, p.nodes.join(", "));
+    out.push_str(&if explain { format!(": {}\n", p.reason) } else { "\n".to_owned() });
+    for (what, places) in [("function", &p.functions), ("access point", &p.saps)] {
+        for (id, node) in places {
+            _ = writeln!(out, "      {what} {id} at {node}");
+        }
+    }
+    if explain {
+        for other in &p.others {
+            _ = writeln!(out, "      not {}: {}", other.node, other.reason);
+        }
+        for tunnel in &p.tunnels {
+            _ = writeln!(out, "      {tunnel}");
+        }
+    }
 }
 
 /// The images that were chosen, and with `explain` why, and why not the others.
@@ -274,6 +305,8 @@ pub(crate) fn ps(args: &PsArgs, ui: &Ui) -> Result<(), Failure> {
     ui.print(&graphs, || {
         let mut rows =
             vec![["GRAPH", "NAME", "TENANT", "REVISION", "FUNCTIONS", "STATE"].map(str::to_owned).to_vec()];
+        // A node by itself has none of the names that a domain gives to nodes.
+        let of_domain = graphs.iter().any(|g| g.node.is_some());
         for g in &graphs {
             rows.push(vec![
                 g.id.clone(),
@@ -287,6 +320,12 @@ pub(crate) fn ps(args: &PsArgs, ui: &Ui) -> Result<(), Failure> {
                     n => format!("{}, {n} handlers beside the document", state(&g.state)),
                 },
             ]);
+        }
+        if of_domain {
+            let nodes = graphs.iter().map(|g| g.node.clone().unwrap_or_else(|| "-".into()));
+            for (row, node) in rows.iter_mut().zip(["NODE".to_owned()].into_iter().chain(nodes)) {
+                row.insert(5, node);
+            }
         }
         if graphs.is_empty() { "no graphs\n".into() } else { table(&rows, &[3, 4]) }
     })?;
@@ -327,6 +366,9 @@ fn status_text(s: &GraphStatus, ui: Ui) -> String {
     let mut out = format!("graph {} ({}): {}\n", ui.bold(&s.id), s.name, state(&s.state));
     if let Some(tenant) = &s.tenant {
         _ = writeln!(out, "tenant {tenant}");
+    }
+    if !s.nodes.is_empty() {
+        _ = writeln!(out, "at {} {}", if s.nodes.len() == 1 { "node" } else { "nodes" }, s.nodes.join(", "));
     }
     for d in &s.drift {
         let line = format!("beside the document: {}.{} was written {:?}", d.function, d.handler, d.value);

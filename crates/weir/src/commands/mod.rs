@@ -6,6 +6,7 @@ mod complete;
 mod config;
 mod controller;
 mod describe;
+mod domain;
 mod elements;
 mod events;
 mod fmt;
@@ -80,6 +81,20 @@ pub(crate) enum Command {
     ///
     /// Nodes join it (`weir node --join`); graphs that are applied to it go to one of them.
     Controller(controller::Args),
+    /// List the nodes of a domain, or the links between them
+    Get(domain::GetArgs),
+    /// Describe a node of a domain
+    Describe(domain::DescribeArgs),
+    /// Let a node get no new graphs; what it runs stays
+    Cordon(domain::NodeNameArgs),
+    /// Let a node get graphs again
+    Uncordon(domain::NodeNameArgs),
+    /// Cordon a node, and move its graphs to others; the state of their functions does not move with them
+    Drain(domain::NodeNameArgs),
+    /// Forget a node that runs nothing: its connection and its certificate are not taken any more
+    Forget(domain::NodeNameArgs),
+    /// Make a token by which nodes join a domain
+    Token(domain::TokenArgs),
     /// Create a service graph on a node, or change it while it runs
     Apply(graphs::ApplyArgs),
     /// Show what applying a service graph would change, and which images would be chosen
@@ -178,6 +193,13 @@ impl Command {
             Command::Schema(a) => schema::run(&a, ui),
             Command::Node(a) => node::run(a, ui),
             Command::Controller(a) => controller::run(a, ui),
+            Command::Get(a) => domain::get(&a, ui),
+            Command::Describe(a) => domain::describe(&a, ui),
+            Command::Cordon(a) => domain::cordon(&a, true, ui),
+            Command::Uncordon(a) => domain::cordon(&a, false, ui),
+            Command::Drain(a) => domain::drain(&a, ui),
+            Command::Forget(a) => domain::forget(&a, ui),
+            Command::Token(a) => domain::token(&a, ui),
             Command::Apply(a) => graphs::apply(&a, ui),
             Command::Plan(a) => graphs::plan(&a, ui),
             Command::Ps(a) => graphs::ps(&a, ui),
