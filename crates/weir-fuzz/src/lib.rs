@@ -9,12 +9,14 @@
 mod generated;
 mod memif;
 mod mutate;
+mod openflow;
 mod seeds;
 mod targets;
 mod vhost;
 
 pub use generated::generated;
 pub use memif::{memif_messages, memif_rings};
+pub use openflow::{openflow_connections, openflow_messages};
 pub use targets::{
     click_parser, compiled, filter, headers, ip_json_route_table, ip_route_table, iptables_rules, ir_text,
     packets, pcap_reader, protocol, request, requirement, service_graph, show_ip_route_table, template,
@@ -87,5 +89,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "memif_rings", run: memif_rings, seeds: memif::ring_seeds },
     Target { name: "vhost_messages", run: vhost_messages, seeds: vhost::message_seeds },
     Target { name: "vhost_rings", run: vhost_rings, seeds: vhost::ring_seeds },
+    Target { name: "openflow_messages", run: openflow_messages, seeds: openflow::message_seeds },
+    Target { name: "openflow_connections", run: openflow_connections, seeds: openflow::connection_seeds },
     Target { name: "protocol", run: protocol, seeds: seeds::control_lines },
 ];

@@ -42,6 +42,8 @@ tests! {
     memif_rings 3000
     vhost_messages 2000
     vhost_rings 3000
+    openflow_messages 5000
+    openflow_connections 1000
     protocol 5000
 }
 
