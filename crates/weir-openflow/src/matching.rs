@@ -75,6 +75,24 @@ impl Match {
         })
     }
 
+    /// The same match in the form that all matches of the same packets have: fields in the order of their numbers, without
+    /// masks that leave out nothing, and without fields of which nothing counts. Fields of other classes come last, as they are.
+    pub fn normal(&self) -> Match {
+        let mut fields: Vec<Oxm> = self
+            .fields
+            .iter()
+            .filter_map(|oxm| match oxm {
+                Oxm::Basic(value) => value.normal().map(Oxm::Basic),
+                Oxm::Other(_) => Some(oxm.clone()),
+            })
+            .collect();
+        fields.sort_by_key(|oxm| match oxm {
+            Oxm::Basic(value) => (0, u16::from(value.field().number())),
+            Oxm::Other(other) => (1 + u32::from(other.class()), u16::from(other.field())),
+        });
+        Match { fields }
+    }
+
     /// Whether a table may take this: each field once, masks where there may be some, and behind what it needs
     /// (sections 7.2.3.6 and 7.2.3.8).
     ///

@@ -95,6 +95,15 @@ impl FieldValue {
         self.value
     }
 
+    /// The same without a mask that leaves out nothing; `None` if no bit counts.
+    pub fn normal(self) -> Option<FieldValue> {
+        match self.mask {
+            Some(0) => None,
+            Some(mask) if mask == self.field.all_bits() => Some(FieldValue { mask: None, ..self }),
+            _ => Some(self),
+        }
+    }
+
     /// Which bits count, if not all do.
     pub fn mask(&self) -> Option<u128> {
         self.mask

@@ -1,7 +1,7 @@
 //! Messages to bytes and back: for all values, and for any bytes.
 
 use proptest::prelude::*;
-use weir_openflow::{Choices, Frame};
+use weir_openflow::{Choices, Frame, Match, Message};
 
 /// What is accepted comes back as the same bytes, but for padding, which is zero then.
 fn keeps_its_promise(bytes: &[u8]) -> bool {
@@ -26,6 +26,22 @@ proptest! {
         let frame = Frame::any(&mut Choices::new(&choices));
         let bytes = frame.encode().expect("choices make short messages");
         prop_assert_eq!(Frame::decode(&bytes), Ok(frame));
+    }
+
+    #[test]
+    fn matches_of_the_same_packets_have_one_form(choices in proptest::collection::vec(any::<u8>(), 0..100)) {
+        let Message::FlowMod(flow) = Frame::any(&mut Choices::new(&[&[0, 14][..], &choices].concat())).message else {
+            panic!("14 is a flow-mod")
+        };
+        let normal = flow.matching.normal();
+        prop_assert_eq!(&normal.normal(), &normal);
+        prop_assert_eq!(normal.to_string(), flow.matching.to_string());
+        let mut turned = flow.matching.fields().to_vec();
+        turned.reverse();
+        if let Ok(turned) = Match::new(turned) {
+            let turned = turned.normal();
+            prop_assert_eq!(turned.basic().collect::<Vec<_>>(), normal.basic().collect::<Vec<_>>());
+        }
     }
 
     #[test]

@@ -158,7 +158,7 @@ fn controllers_hear_what_they_asked_to_hear() {
     world.request(2, Message::GetAsyncRequest);
     assert_eq!(replied(&world.heard(2)[0]), &Message::GetAsyncReply(only_invalid));
     let counts = |world: &mut World, reason| {
-        world.switch.notify(&packet(reason));
+        world.switch.notify(packet(reason)).expect("it is short");
         (0..3).map(|n| world.heard(n).len()).collect::<Vec<_>>()
     };
     assert_eq!(counts(&mut world, PacketInReason::NoMatch), [1, 0, 0]);
@@ -174,7 +174,7 @@ fn a_controller_that_does_not_read_loses_packets_and_is_not_served_further() {
     world.run();
     let (slow, other) = (world.controllers[0].0, world.controllers[1].0);
     for _ in 0..1000 {
-        world.switch.notify(&packet(PacketInReason::NoMatch));
+        world.switch.notify(packet(PacketInReason::NoMatch)).expect("it is short");
         // The other one reads.
         let read = world.switch.output(other).len();
         world.switch.sent(other, read);

@@ -251,11 +251,18 @@ impl Channel {
             return Err(SendError::Closed);
         }
         let bytes = encoded(frames).map_err(SendError::Encode)?;
-        if self.output.bytes().len() + bytes.len() > self.limits.output.max(bytes.len()) {
-            return Err(SendError::Full);
+        if self.try_push(&bytes) { Ok(()) } else { Err(SendError::Full) }
+    }
+
+    /// Puts bytes of messages into the output if there is place for them.
+    pub(crate) fn try_push(&mut self, bytes: &[u8]) -> bool {
+        // What is longer than all of it has its place when nothing else is there.
+        let most = self.limits.output.max(bytes.len());
+        let fits = !self.is_closed() && self.output.bytes().len() + bytes.len() <= most;
+        if fits {
+            self.output.push(bytes);
         }
-        self.output.push(&bytes);
-        Ok(())
+        fits
     }
 
     /// Says what was wrong with a message, and quotes its start.

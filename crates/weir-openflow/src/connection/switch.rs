@@ -3,6 +3,7 @@
 mod requests;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 
 use crate::connection::channel::{Channel, Incoming};
 use crate::connection::join::Joiner;
@@ -189,17 +190,7 @@ impl Switch {
             if let Some(event) = self.events.pop_front() {
                 return Some(event);
             }
-            let turn = self.turn;
-            let order: Vec<ConnectionId> = self
-                .connections
-                .range(turn..)
-                .chain(self.connections.range(..turn))
-                .map(|(id, _)| *id)
-                .collect();
-            let (id, incoming) = order.into_iter().find_map(|id| {
-                let incoming = self.connections.get_mut(&id)?.next()?;
-                Some((id, incoming))
-            })?;
+            let (id, incoming) = self.next_incoming()?;
             self.turn = ConnectionId(id.0 + 1);
             match incoming {
                 Incoming::Hello => {
@@ -220,6 +211,16 @@ impl Switch {
                 }
             }
         }
+    }
+
+    /// What came, of the first connection from the turn on that has something.
+    fn next_incoming(&mut self) -> Option<(ConnectionId, Incoming)> {
+        let turn = self.turn;
+        let mut from = |ids: (Bound<ConnectionId>, Bound<ConnectionId>)| {
+            self.connections.range_mut(ids).find_map(|(id, c)| Some((*id, c.next()?)))
+        };
+        from((Bound::Included(turn), Bound::Unbounded))
+            .or_else(|| from((Bound::Unbounded, Bound::Excluded(turn))))
     }
 
     fn with(&mut self, id: ConnectionId, f: impl FnOnce(&mut Connection)) {
@@ -264,13 +265,20 @@ impl Switch {
     }
 
     /// Tells all controllers that want to hear it. One that does not read what it was told before is left out, and counted.
-    pub fn notify(&mut self, notification: &Notification) {
-        for connection in self.connections.values_mut().filter(|c| c.channel.is_up()) {
-            if notification.is_for(&connection.asynchronous, connection.role) {
-                let frame = Frame { xid: 0, message: notification.clone().message() };
-                connection.dropped += u64::from(connection.channel.try_send(&[frame]).is_err());
-            }
+    ///
+    /// # Errors
+    /// If it does not fit a message; nobody is told then.
+    pub fn notify(&mut self, notification: Notification) -> Result<(), EncodeError> {
+        let hears = |c: &&mut Connection| c.channel.is_up() && notification.is_for(&c.asynchronous, c.role);
+        let hearers: Vec<&mut Connection> = self.connections.values_mut().filter(hears).collect();
+        if hearers.is_empty() {
+            return Ok(());
         }
+        let bytes = Frame { xid: 0, message: notification.message() }.encode()?;
+        for connection in hearers {
+            connection.dropped += u64::from(!connection.channel.try_push(&bytes));
+        }
+        Ok(())
     }
 }
 

@@ -72,7 +72,8 @@ const ORDER: &[Field] = &[
 
 impl fmt::Display for Match {
     fn fmt(&self, f: Out<'_, '_>) -> fmt::Result {
-        let exact = |field| self.get(field).filter(|v| v.mask().is_none()).map(FieldValue::value);
+        let normal = self.normal();
+        let exact = |field| normal.get(field).filter(|v| v.mask().is_none()).map(FieldValue::value);
         let (eth, proto) = (exact(Field::EthType), exact(Field::IpProto));
         let protocol = PROTOCOLS.iter().find(|(e, p, _)| Some(*e) == eth && (p.is_none() || *p == proto));
         let mut words = Vec::new();
@@ -81,11 +82,11 @@ impl fmt::Display for Match {
             let told = |v: &&FieldValue| {
                 v.field() == Field::EthType || v.field() == Field::IpProto && known.is_some()
             };
-            words.extend(ordered(self).filter(|v| !told(v)).map(match_word));
+            words.extend(ordered(&normal).filter(|v| !told(v)).map(match_word));
         } else {
-            words.extend(ordered(self).map(match_word));
+            words.extend(ordered(&normal).map(match_word));
         }
-        let others = self.fields().iter().filter(|oxm| matches!(oxm, Oxm::Other(_)));
+        let others = normal.fields().iter().filter(|oxm| matches!(oxm, Oxm::Other(_)));
         words.extend(others.map(ToString::to_string));
         f.write_str(&words.join(","))
     }
@@ -93,14 +94,12 @@ impl fmt::Display for Match {
 
 /// The fields of the specification, in the order of printing; twice the same one as often as it is there.
 fn ordered(matching: &Match) -> impl Iterator<Item = &FieldValue> {
-    // A field of which no bit counts says nothing.
-    let says = |v: &&FieldValue| v.mask() != Some(0);
-    ORDER.iter().flat_map(move |field| matching.basic().filter(says).filter(move |v| v.field() == *field))
+    ORDER.iter().flat_map(move |field| matching.basic().filter(move |v| v.field() == *field))
 }
 
 fn match_word(v: &FieldValue) -> String {
     let name = v.field().match_name();
-    match (v.field(), v.value(), mask(v)) {
+    match (v.field(), v.value(), v.mask()) {
         // With a tag: the VLAN alone. Without: 0.
         (Field::VlanVid, value @ 0x1000.., None) => format!("{name}={}", value & 0xfff),
         (Field::VlanVid, value, None) => format!("vlan_tci={value:#06x}/0x1fff"),
@@ -111,11 +110,6 @@ fn match_word(v: &FieldValue) -> String {
     }
 }
 
-/// The mask of a field, if it leaves out anything.
-fn mask(v: &FieldValue) -> Option<u128> {
-    v.mask().filter(|mask| *mask != v.field().all_bits())
-}
-
 /// A value with its mask.
 struct Shown<'a>(&'a FieldValue);
 
@@ -123,7 +117,7 @@ impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: Out<'_, '_>) -> fmt::Result {
         let form = self.0.field().form();
         number(f, form, self.0.value())?;
-        let Some(mask) = mask(self.0) else { return Ok(()) };
+        let Some(mask) = self.0.mask() else { return Ok(()) };
         f.write_str("/")?;
         let bits = self.0.field().bits();
         let ones = (mask << (128 - bits)).leading_ones();
