@@ -99,6 +99,7 @@ fn mistakes_have_their_code_their_place_and_their_reason() {
         ),
         ("0001 0009 80001001 ff 00000000000000", bad_match::BAD_VALUE, 52, "more than 6 bits"),
         ("0001 000a 80000c02 0005 000000000000", bad_match::BAD_VALUE, 52, "vlan_vid"),
+        ("0001 0018 80000510 0000000000000001 0000000000000002", bad_match::BAD_WILDCARDS, 52, "leaves out"),
         ("0001 0014 80000508 ffffffffffff0000", bad_match::BAD_LEN, 52, "16 bytes long, 12 are left"),
         ("0001 0004 00000000 0009 0008 00000000", bad_instruction::UNKNOWN_INST, 56, "type 9"),
         ("0001 0004 00000000 0001 0010 00000000", bad_instruction::BAD_LEN, 60, "12 bytes long, 4 are left"),

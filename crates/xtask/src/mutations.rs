@@ -2,6 +2,7 @@
 
 mod engine;
 mod io;
+mod openflow;
 mod verify;
 
 /// A mistake made on purpose.
@@ -30,5 +31,5 @@ pub(crate) struct Test {
 
 /// All of them, those of a package together.
 pub(crate) fn mutations() -> impl Iterator<Item = &'static Mutation> {
-    engine::MUTATIONS.iter().chain(io::MUTATIONS).chain(verify::MUTATIONS)
+    engine::MUTATIONS.iter().chain(io::MUTATIONS).chain(openflow::MUTATIONS).chain(verify::MUTATIONS)
 }
