@@ -353,3 +353,22 @@ fn a_controller_sends_no_more_than_it_can_keep_track_of() {
         Err(RequestError::NoRequest("OFPT_BARRIER_REPLY"))
     ));
 }
+
+#[test]
+fn an_answer_of_which_a_part_is_wrong_is_over() {
+    let mut world = World::with(1);
+    let asked = world.request(0, Message::MultipartRequest(Part::of(MultipartRequest::Table)));
+    let part = |more| {
+        let body = MultipartReply::Table(vec![]);
+        Frame { xid: asked, message: Message::MultipartReply(Part { more, body }) }.encode().unwrap()
+    };
+    let (first, mut second, third) = (part(true), part(true), part(false));
+    second[9] = 99; // no kind
+    let controller = &mut world.controllers[0].1;
+    controller.receive(&[first, second, third].concat(), ZERO);
+    let malformed = controller.poll();
+    assert!(matches!(malformed, Some(ControllerEvent::Malformed { xid, error })
+        if xid == asked && error.code == bad_request::BAD_MULTIPART));
+    assert!(matches!(controller.poll(), Some(ControllerEvent::Said(_))), "it answers nothing now");
+    assert_eq!(controller.poll(), None);
+}

@@ -211,6 +211,7 @@ impl Controller {
                 Incoming::Frame { frame, length, .. } => self.take(frame, length),
                 Incoming::Malformed { header, error, .. } => {
                     self.waiting.remove(&header.xid);
+                    self.parts.forget(header.xid);
                     self.events.push_back(ControllerEvent::Malformed { xid: header.xid, error });
                 }
                 Incoming::Closed(reason) => {
@@ -226,6 +227,7 @@ impl Controller {
         let Frame { xid, message } = frame;
         if let Message::Error(error) = message {
             self.waiting.remove(&xid);
+            self.parts.forget(xid);
             self.sent.retain(|s| *s != Sent::Change(xid));
             self.events.push_back(ControllerEvent::Failed { xid, error });
             return;

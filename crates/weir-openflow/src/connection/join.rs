@@ -37,6 +37,13 @@ impl<T: Multipart> Joiner<T> {
         Joiner { parts: BTreeMap::new(), bytes: 0, most }
     }
 
+    /// What came of a transaction is of no use any more.
+    pub(crate) fn forget(&mut self, xid: u32) {
+        if let Some(Some((_, bytes))) = self.parts.remove(&xid) {
+            self.bytes -= bytes;
+        }
+    }
+
     /// A part of `bytes` bytes.
     pub(crate) fn push(&mut self, xid: u32, part: Part<T>, bytes: usize) -> Joined<T> {
         let Part { more, body } = part;
