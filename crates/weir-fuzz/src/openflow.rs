@@ -93,6 +93,7 @@ pub fn openflow_connections(data: &[u8]) {
     for bytes in pieces() {
         // What it asks may be answered by what comes.
         let _ = controller.request(Frame::any(&mut Choices::new(bytes)).message);
+        let _ = controller.bundle(vec![Frame::any(&mut Choices::new(bytes)).message]);
         controller.receive(bytes, Duration::ZERO);
         while let Some(event) = controller.poll() {
             assert!(!ended, "nothing comes after the end: {event:?}");

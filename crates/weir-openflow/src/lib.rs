@@ -19,6 +19,7 @@ mod text;
 mod wire;
 
 pub mod action;
+pub mod bundle;
 pub mod connection;
 pub mod error;
 pub mod flow;

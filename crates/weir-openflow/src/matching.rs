@@ -34,6 +34,12 @@ impl Match {
         matching.check().map(|()| matching)
     }
 
+    /// A match of these fields, whatever they are: for a switch that is known to take more than the specification says, as Open
+    /// vSwitch takes masks of ports.
+    pub fn unchecked(fields: Vec<Oxm>) -> Match {
+        Match { fields }
+    }
+
     /// This match, and a field more.
     ///
     /// # Errors

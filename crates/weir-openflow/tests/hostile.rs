@@ -93,6 +93,7 @@ proptest! {
         while !rest.is_empty() {
             // What it asks may be answered by what comes.
             let _ = controller.request(Frame::any(&mut Choices::new(rest)).message);
+            let _ = controller.bundle(vec![Frame::any(&mut Choices::new(rest)).message]);
             let taken = controller.receive(&rest[..piece.min(rest.len())], ZERO);
             prop_assert!(taken > 0);
             rest = &rest[taken..];

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::bundle::{self, BundleFlags, BundleStep, Control};
 use crate::connection::channel::{Channel, Incoming, SendError};
 use crate::connection::join::{Joined, Joiner};
 use crate::connection::{CloseReason, Limits, Time};
@@ -21,6 +22,8 @@ pub struct Controller {
     waiting: BTreeMap<u32, u8>,
     /// Changes and barriers that were sent, in their order.
     sent: VecDeque<Sent>,
+    /// Bundles that are to happen, by their transactions.
+    bundles: BTreeMap<u32, Bundle>,
     parts: Joiner<MultipartReply>,
     events: VecDeque<ControllerEvent>,
 }
@@ -29,6 +32,20 @@ pub struct Controller {
 enum Sent {
     Change(u32),
     Barrier(u32),
+}
+
+/// A bundle that is to happen.
+#[derive(Debug)]
+enum Bundle {
+    /// Its changes were sent, and a barrier.
+    Filled {
+        /// The transaction of the barrier.
+        barrier: u32,
+        /// Why a change was refused.
+        refused: Option<ErrorMessage>,
+    },
+    /// It was told to happen.
+    Committed,
 }
 
 /// What happened.
@@ -84,9 +101,20 @@ pub enum RequestError {
     /// A switch says this, or the connection by itself.
     #[error("{0} is nothing that a controller asks")]
     NoRequest(&'static str),
+    /// It changes nothing, so that a bundle cannot have it.
+    #[error("{0} is no change; a bundle consists of changes")]
+    NoChange(&'static str),
     /// It does not fit a message.
     #[error("it cannot be sent")]
     Encode(#[source] EncodeError),
+}
+
+/// How our bundles happen.
+const FLAGS: BundleFlags = BundleFlags(BundleFlags::ATOMIC.0 | BundleFlags::ORDERED.0);
+
+/// A step of the bundle that has the number of its transaction.
+fn step(xid: u32, step: BundleStep) -> Frame {
+    Frame { xid, message: Control { bundle: xid, step, flags: FLAGS }.message() }
 }
 
 /// The type of message that answers a request; `None` of changes.
@@ -121,6 +149,7 @@ impl Controller {
             features: None,
             waiting: BTreeMap::new(),
             sent: VecDeque::new(),
+            bundles: BTreeMap::new(),
             events: VecDeque::new(),
         }
     }
@@ -162,17 +191,7 @@ impl Controller {
     /// If it cannot be sent now, or at all.
     pub fn request(&mut self, message: Message) -> Result<u32, RequestError> {
         let answer = answer_of(&message)?;
-        if self.features.is_none() {
-            return Err(RequestError::NotReady);
-        }
-        let count = self.waiting.len() + self.sent.len();
-        if count >= self.channel.limits().requests {
-            return Err(RequestError::Busy(count));
-        }
-        let mut xid = self.channel.xid();
-        while self.waiting.contains_key(&xid) {
-            xid = self.channel.xid();
-        }
+        let xid = self.next_xid()?;
         let barrier = message == Message::BarrierRequest;
         let messages = match message {
             Message::MultipartRequest(part) => {
@@ -181,11 +200,7 @@ impl Controller {
             other => vec![other],
         };
         let frames: Vec<Frame> = messages.into_iter().map(|message| Frame { xid, message }).collect();
-        self.channel.try_send(&frames).map_err(|e| match e {
-            SendError::Encode(e) => RequestError::Encode(e),
-            SendError::Full => RequestError::Full(self.channel.output().len()),
-            SendError::Closed => RequestError::NotReady,
-        })?;
+        self.send(&frames)?;
         match answer {
             Some(kind) => {
                 self.waiting.insert(xid, kind);
@@ -194,6 +209,54 @@ impl Controller {
             None => self.sent.push_back(Sent::Change(xid)),
         }
         Ok(xid)
+    }
+
+    /// Changes that happen all at once, or not at all, as a [bundle](crate::bundle); gives the transaction id that they share.
+    /// [`ControllerEvent::Done`] comes when they have happened, [`ControllerEvent::Failed`] if they will not. It costs two rounds: a
+    /// switch would go on without a change that it refuses, so all have to be taken before the bundle is told to happen.
+    ///
+    /// # Errors
+    /// If they cannot be sent now, or at all.
+    pub fn bundle(&mut self, changes: Vec<Message>) -> Result<u32, RequestError> {
+        let (xid, barrier) = (self.next_xid()?, self.next_xid()?);
+        let mut frames = vec![step(xid, BundleStep::OpenRequest)];
+        for message in changes {
+            if answer_of(&message)?.is_some() {
+                return Err(RequestError::NoChange(message.name()));
+            }
+            let change = Frame { xid, message };
+            frames.push(bundle::add(xid, FLAGS, &change).map_err(RequestError::Encode)?);
+        }
+        frames.push(Frame { xid: barrier, message: Message::BarrierRequest });
+        self.send(&frames)?;
+        self.bundles.insert(xid, Bundle::Filled { barrier, refused: None });
+        self.waiting.insert(barrier, Message::BarrierReply.kind());
+        self.sent.push_back(Sent::Barrier(barrier));
+        Ok(xid)
+    }
+
+    /// The id of the next transaction, if there may be one.
+    fn next_xid(&mut self) -> Result<u32, RequestError> {
+        if self.features.is_none() {
+            return Err(RequestError::NotReady);
+        }
+        let count = self.waiting.len() + self.sent.len() + self.bundles.len();
+        if count >= self.channel.limits().requests {
+            return Err(RequestError::Busy(count));
+        }
+        let mut xid = self.channel.xid();
+        while self.waiting.contains_key(&xid) {
+            xid = self.channel.xid();
+        }
+        Ok(xid)
+    }
+
+    fn send(&mut self, frames: &[Frame]) -> Result<(), RequestError> {
+        self.channel.try_send(frames).map_err(|e| match e {
+            SendError::Encode(e) => RequestError::Encode(e),
+            SendError::Full => RequestError::Full(self.channel.output().len()),
+            SendError::Closed => RequestError::NotReady,
+        })
     }
 
     /// What happened next.
@@ -217,6 +280,7 @@ impl Controller {
                 Incoming::Closed(reason) => {
                     self.waiting.clear();
                     self.sent.clear();
+                    self.bundles.clear();
                     self.events.push_back(ControllerEvent::Closed(reason));
                 }
             }
@@ -228,8 +292,27 @@ impl Controller {
         if let Message::Error(error) = message {
             self.waiting.remove(&xid);
             self.parts.forget(xid);
+            match self.bundles.get_mut(&xid) {
+                // It is told when nothing more of it can come.
+                Some(Bundle::Filled { refused, .. }) => {
+                    refused.get_or_insert(error);
+                    return;
+                }
+                Some(Bundle::Committed) => drop(self.bundles.remove(&xid)),
+                None => {}
+            }
             self.sent.retain(|s| *s != Sent::Change(xid));
             self.events.push_back(ControllerEvent::Failed { xid, error });
+            return;
+        }
+        if self.bundles.contains_key(&xid)
+            && let Message::Experimenter(m) = &message
+            && let Some(Ok(control)) = Control::of(m)
+        {
+            if control.step == BundleStep::CommitReply {
+                self.bundles.remove(&xid);
+                self.events.push_back(ControllerEvent::Done { xid });
+            }
             return;
         }
         if self.waiting.get(&xid) != Some(&message.kind()) {
@@ -253,6 +336,9 @@ impl Controller {
             message => {
                 if message == Message::BarrierReply {
                     self.barrier(xid);
+                    if self.end_of_bundle(xid) {
+                        return;
+                    }
                 }
                 self.events.push_back(ControllerEvent::Reply { xid, message });
             }
@@ -282,5 +368,18 @@ impl Controller {
                 Sent::Change(xid) => self.events.push_back(ControllerEvent::Done { xid }),
             }
         }
+    }
+    /// All changes of the bundle before this barrier are taken, or one was refused. Whether there is such a bundle.
+    fn end_of_bundle(&mut self, barrier: u32) -> bool {
+        let ends = |b: &Bundle| matches!(b, Bundle::Filled { barrier: this, .. } if *this == barrier);
+        let Some(xid) = self.bundles.iter().find(|(_, b)| ends(b)).map(|(xid, _)| *xid) else { return false };
+        if let Some(Bundle::Filled { refused: Some(error), .. }) = self.bundles.remove(&xid) {
+            self.channel.put(&step(xid, BundleStep::DiscardRequest));
+            self.events.push_back(ControllerEvent::Failed { xid, error });
+        } else {
+            self.channel.put(&step(xid, BundleStep::CommitRequest));
+            self.bundles.insert(xid, Bundle::Committed);
+        }
+        true
     }
 }

@@ -116,15 +116,16 @@ struct Shown<'a>(&'a FieldValue);
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: Out<'_, '_>) -> fmt::Result {
         let form = self.0.field().form();
+        let Some(mask) = self.0.mask() else { return number(f, form, self.0.value()) };
+        let form = if form == Form::Decimal { Form::Hex } else { form };
         number(f, form, self.0.value())?;
-        let Some(mask) = self.0.mask() else { return Ok(()) };
         f.write_str("/")?;
         let bits = self.0.field().bits();
         let ones = (mask << (128 - bits)).leading_ones();
         let prefix = ones == mask.count_ones();
         match form {
             Form::Ipv4 | Form::Ipv6 if prefix => write!(f, "{ones}"),
-            _ => number(f, if form == Form::Decimal { Form::Hex } else { form }, mask),
+            _ => number(f, form, mask),
         }
     }
 }

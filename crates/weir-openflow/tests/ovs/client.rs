@@ -1,12 +1,10 @@
 //! Our switch's end against `ovs-ofctl`: a small switch that keeps what it is given, and forwards nothing.
 
-mod small_switch;
-
 use std::os::unix::net::UnixListener;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use small_switch::{Tables, serve};
+use crate::small_switch::{Tables, serve};
 use weir_openflow::action::Instruction;
 
 /// Runs commands of `ovs-ofctl` against a switch; gives what the switch has then.

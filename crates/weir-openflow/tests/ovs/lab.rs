@@ -238,6 +238,16 @@ impl Client {
         })
     }
 
+    /// Changes that happen together: done, or refused.
+    pub fn bundle(&mut self, changes: Vec<Message>) -> Result<(), ErrorCode> {
+        let changed = self.controller.bundle(changes).expect("it can be sent");
+        self.until(|event| match event {
+            ControllerEvent::Done { xid } if *xid == changed => Some(Ok(())),
+            ControllerEvent::Failed { xid, error } if *xid == changed => Some(Err(error.code)),
+            _ => None,
+        })
+    }
+
     /// Something that is said by itself, now or later.
     pub fn hear<T>(&mut self, mut wanted: impl FnMut(&Message) -> Option<T>) -> T {
         if let Some(found) = self.said.iter().find_map(&mut wanted) {
@@ -248,4 +258,13 @@ impl Client {
             _ => None,
         })
     }
+}
+
+/// A bridge with two ports, and its controller.
+pub fn bridge() -> (Ovs, Client) {
+    let ovs = Ovs::start();
+    ovs.add_port("p1", 1);
+    ovs.add_port("p2", 2);
+    let client = Client::of_bridge(&ovs, &["c1"]).pop().expect("one");
+    (ovs, client)
 }

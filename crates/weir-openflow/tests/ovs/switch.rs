@@ -1,10 +1,8 @@
 //! Our controller's end against Open vSwitch.
 
-mod ovs;
-
 use std::net::Ipv4Addr;
 
-use ovs::{Client, Ovs, eventually};
+use crate::lab::{Client, Ovs, bridge, eventually};
 use weir_openflow::action::{Action, Instruction, SetField, WriteMetadata};
 use weir_openflow::error::{bad_match, bad_request, flow_mod_failed, group_mod_failed, role_request_failed};
 use weir_openflow::flow::{FlowMod, PacketOut};
@@ -22,14 +20,6 @@ use weir_openflow::{GroupId, Match, Message, MeterId, PortNo, Role, TableId};
 /// Ethernet, IPv4, UDP: a packet of 42 bytes and more.
 const PACKET: &str = "0200000000020200000000010800450000240000000040117cc80a0000010a000002\
                       13880035001000007061796c6f616421";
-
-fn bridge() -> (Ovs, Client) {
-    let ovs = Ovs::start();
-    ovs.add_port("p1", 1);
-    ovs.add_port("p2", 2);
-    let client = Client::of_bridge(&ovs, &["c1"]).pop().expect("one");
-    (ovs, client)
-}
 
 /// Lines without what differs from run to run.
 fn entries(dump: &str) -> Vec<String> {
