@@ -1,8 +1,10 @@
 //! The end of a controller.
 
+mod bundles;
+
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::bundle::{self, BundleFlags, BundleStep, Control};
+use crate::bundle::{BundleStep, Control};
 use crate::connection::channel::{Channel, Incoming, SendError};
 use crate::connection::join::{Joined, Joiner};
 use crate::connection::{CloseReason, Limits, Time};
@@ -18,14 +20,35 @@ use crate::multipart::{MultipartReply, Part};
 pub struct Controller {
     channel: Channel,
     features: Option<Features>,
-    /// Requests that wait, each with the type of message that answers it.
-    waiting: BTreeMap<u32, u8>,
+    /// Requests that wait, each with what answers it.
+    waiting: BTreeMap<u32, Answer>,
     /// Changes and barriers that were sent, in their order.
     sent: VecDeque<Sent>,
     /// Bundles that are to happen, by their transactions.
     bundles: BTreeMap<u32, Bundle>,
     parts: Joiner<MultipartReply>,
     events: VecDeque<ControllerEvent>,
+}
+
+/// What answers a request: a message of this type, and of this kind if it is a multipart.
+#[derive(Debug, PartialEq, Eq)]
+struct Answer {
+    message: u8,
+    part: Option<u16>,
+}
+
+impl Answer {
+    const FEATURES: Answer = Answer { message: 6, part: None };
+    const BARRIER: Answer = Answer { message: 21, part: None };
+
+    /// What a message can be the answer to.
+    fn is(message: &Message) -> Answer {
+        let part = match message {
+            Message::MultipartReply(part) => Some(part.body.kind()),
+            _ => None,
+        };
+        Answer { message: message.kind(), part }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -109,16 +132,12 @@ pub enum RequestError {
     Encode(#[source] EncodeError),
 }
 
-/// How our bundles happen.
-const FLAGS: BundleFlags = BundleFlags(BundleFlags::ATOMIC.0 | BundleFlags::ORDERED.0);
-
-/// A step of the bundle that has the number of its transaction.
-fn step(xid: u32, step: BundleStep) -> Frame {
-    Frame { xid, message: Control { bundle: xid, step, flags: FLAGS }.message() }
-}
-
-/// The type of message that answers a request; `None` of changes.
-fn answer_of(message: &Message) -> Result<Option<u8>, RequestError> {
+/// What answers a request; `None` of changes.
+fn answer_of(message: &Message) -> Result<Option<Answer>, RequestError> {
+    let part = match message {
+        Message::MultipartRequest(part) => Some(part.body.kind()),
+        _ => None,
+    };
     match message {
         Message::FeaturesRequest
         | Message::GetConfigRequest
@@ -126,7 +145,7 @@ fn answer_of(message: &Message) -> Result<Option<u8>, RequestError> {
         | Message::BarrierRequest
         | Message::QueueGetConfigRequest(_)
         | Message::RoleRequest(_)
-        | Message::GetAsyncRequest => Ok(Some(message.kind() + 1)),
+        | Message::GetAsyncRequest => Ok(Some(Answer { message: message.kind() + 1, part })),
         Message::Experimenter(_)
         | Message::SetConfig(_)
         | Message::PacketOut(_)
@@ -202,36 +221,12 @@ impl Controller {
         let frames: Vec<Frame> = messages.into_iter().map(|message| Frame { xid, message }).collect();
         self.send(&frames)?;
         match answer {
-            Some(kind) => {
-                self.waiting.insert(xid, kind);
+            Some(answer) => {
+                self.waiting.insert(xid, answer);
                 self.sent.extend(barrier.then_some(Sent::Barrier(xid)));
             }
             None => self.sent.push_back(Sent::Change(xid)),
         }
-        Ok(xid)
-    }
-
-    /// Changes that happen all at once, or not at all, as a [bundle](crate::bundle); gives the transaction id that they share.
-    /// [`ControllerEvent::Done`] comes when they have happened, [`ControllerEvent::Failed`] if they will not. It costs two rounds: a
-    /// switch would go on without a change that it refuses, so all have to be taken before the bundle is told to happen.
-    ///
-    /// # Errors
-    /// If they cannot be sent now, or at all.
-    pub fn bundle(&mut self, changes: Vec<Message>) -> Result<u32, RequestError> {
-        let (xid, barrier) = (self.next_xid()?, self.next_xid()?);
-        let mut frames = vec![step(xid, BundleStep::OpenRequest)];
-        for message in changes {
-            if answer_of(&message)?.is_some() {
-                return Err(RequestError::NoChange(message.name()));
-            }
-            let change = Frame { xid, message };
-            frames.push(bundle::add(xid, FLAGS, &change).map_err(RequestError::Encode)?);
-        }
-        frames.push(Frame { xid: barrier, message: Message::BarrierRequest });
-        self.send(&frames)?;
-        self.bundles.insert(xid, Bundle::Filled { barrier, refused: None });
-        self.waiting.insert(barrier, Message::BarrierReply.kind());
-        self.sent.push_back(Sent::Barrier(barrier));
         Ok(xid)
     }
 
@@ -268,7 +263,7 @@ impl Controller {
             match self.channel.next()? {
                 Incoming::Hello => {
                     let xid = self.channel.xid();
-                    self.waiting.insert(xid, Message::FeaturesRequest.kind() + 1);
+                    self.waiting.insert(xid, Answer::FEATURES);
                     self.channel.put(&Frame { xid, message: Message::FeaturesRequest });
                 }
                 Incoming::Frame { frame, length, .. } => self.take(frame, length),
@@ -301,6 +296,10 @@ impl Controller {
                 Some(Bundle::Committed) => drop(self.bundles.remove(&xid)),
                 None => {}
             }
+            let refused = Some(error.clone());
+            if self.end_of_bundle(xid, refused) {
+                return;
+            }
             self.sent.retain(|s| *s != Sent::Change(xid));
             self.events.push_back(ControllerEvent::Failed { xid, error });
             return;
@@ -315,7 +314,7 @@ impl Controller {
             }
             return;
         }
-        if self.waiting.get(&xid) != Some(&message.kind()) {
+        if self.waiting.get(&xid) != Some(&Answer::is(&message)) {
             self.events.push_back(ControllerEvent::Said(Frame { xid, message }));
             return;
         }
@@ -336,7 +335,7 @@ impl Controller {
             message => {
                 if message == Message::BarrierReply {
                     self.barrier(xid);
-                    if self.end_of_bundle(xid) {
+                    if self.end_of_bundle(xid, None) {
                         return;
                     }
                 }
@@ -368,18 +367,5 @@ impl Controller {
                 Sent::Change(xid) => self.events.push_back(ControllerEvent::Done { xid }),
             }
         }
-    }
-    /// All changes of the bundle before this barrier are taken, or one was refused. Whether there is such a bundle.
-    fn end_of_bundle(&mut self, barrier: u32) -> bool {
-        let ends = |b: &Bundle| matches!(b, Bundle::Filled { barrier: this, .. } if *this == barrier);
-        let Some(xid) = self.bundles.iter().find(|(_, b)| ends(b)).map(|(xid, _)| *xid) else { return false };
-        if let Some(Bundle::Filled { refused: Some(error), .. }) = self.bundles.remove(&xid) {
-            self.channel.put(&step(xid, BundleStep::DiscardRequest));
-            self.events.push_back(ControllerEvent::Failed { xid, error });
-        } else {
-            self.channel.put(&step(xid, BundleStep::CommitRequest));
-            self.bundles.insert(xid, Bundle::Committed);
-        }
-        true
     }
 }

@@ -32,7 +32,7 @@ pub struct RequestId {
 ///
 /// Hello, echo, features, configuration, roles, barriers and what a controller is told without asking are answered here. All else
 /// comes as [`SwitchEvent::Request`], in the order of its connection; each is finished by [`Switch::finish`], after any number of [`Switch::answer`],
-/// or by [`Switch::fail`]. Behind a barrier nothing of that connection comes before all that is before it is finished.
+/// or by [`Switch::fail`]. What a secondary controller may not do is refused here, but for messages of experimenters: [`Switch::role`] tells. Behind a barrier nothing of that connection comes before all that is before it is finished.
 #[derive(Debug)]
 pub struct Switch {
     features: Features,

@@ -71,4 +71,11 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         instead: "if waiting > self.limits.output.saturating_mul(20) {",
         test: CONNECTION,
     },
+    Mutation {
+        name: "openflow: a bundle happens without what was refused",
+        file: "crates/weir-openflow/src/connection/controller/bundles.rs",
+        text: "=> refused.or(unanswered),",
+        instead: "=> refused.and(unanswered),",
+        test: CONNECTION,
+    },
 ];

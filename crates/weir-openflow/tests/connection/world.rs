@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use weir_openflow::action::{Action, Instruction};
 use weir_openflow::connection::{ConnectionId, Controller, ControllerEvent, Limits, Switch, SwitchEvent};
+use weir_openflow::flow::FlowMod;
 use weir_openflow::message::{Features, RoleMessage};
 use weir_openflow::numbers::Capabilities;
-use weir_openflow::{Message, Role};
+use weir_openflow::{Match, Message, PortNo, Role, TableId};
 
 pub const ZERO: Duration = Duration::ZERO;
 
@@ -94,4 +96,10 @@ impl World {
     pub fn roles(&self) -> Vec<Role> {
         self.controllers.iter().filter_map(|(id, ..)| self.switch.role(*id)).collect()
     }
+}
+
+/// A new entry of this priority.
+pub fn flow(priority: u16) -> Message {
+    let send = Instruction::apply(vec![Action::output(PortNo(2))]);
+    Message::FlowMod(FlowMod::add(TableId(0), priority, Match::any_packet(), vec![send]))
 }

@@ -1,10 +1,9 @@
-//! Both ends of a connection: against each other, and against bytes.
-
-mod world;
+//! A switch and controllers against each other, and against bytes.
 
 use std::time::Duration;
 
-use weir_openflow::action::{Action, Instruction};
+use crate::world::{World, ZERO, features, flow, limits};
+use weir_openflow::action::Instruction;
 use weir_openflow::connection::{
     CloseReason, Controller, ControllerEvent, Limits, Notification, RequestError, Switch, SwitchEvent,
 };
@@ -15,13 +14,7 @@ use weir_openflow::message::{AsyncConfig, RoleMessage};
 use weir_openflow::multipart::{MultipartReply, MultipartRequest, Part};
 use weir_openflow::numbers::{FlowModCommand, PacketInReason};
 use weir_openflow::stats::{FlowStats, FlowStatsRequest};
-use weir_openflow::{BufferId, Bytes, Frame, Match, Message, PortNo, Role, TableId};
-use world::{World, ZERO, features, limits};
-
-fn flow(priority: u16) -> Message {
-    let send = Instruction::apply(vec![Action::output(PortNo(2))]);
-    Message::FlowMod(FlowMod::add(TableId(0), priority, Match::any_packet(), vec![send]))
-}
+use weir_openflow::{BufferId, Bytes, Frame, Match, Message, Role, TableId};
 
 fn packet(reason: PacketInReason) -> Notification {
     Notification::PacketIn(PacketIn {
@@ -371,4 +364,17 @@ fn an_answer_of_which_a_part_is_wrong_is_over() {
         if xid == asked && error.code == bad_request::BAD_MULTIPART));
     assert!(matches!(controller.poll(), Some(ControllerEvent::Said(_))), "it answers nothing now");
     assert_eq!(controller.poll(), None);
+}
+
+#[test]
+fn an_answer_to_something_else_is_none() {
+    let mut world = World::with(1);
+    let asked = world.request(0, Message::MultipartRequest(Part::of(MultipartRequest::Table)));
+    let reply =
+        |body| Frame { xid: asked, message: Message::MultipartReply(Part::of(body)) }.encode().unwrap();
+    let controller = &mut world.controllers[0].1;
+    let both = [reply(MultipartReply::PortDesc(vec![])), reply(MultipartReply::Table(vec![]))].concat();
+    controller.receive(&both, ZERO);
+    assert!(matches!(controller.poll(), Some(ControllerEvent::Said(_))));
+    assert!(matches!(controller.poll(), Some(ControllerEvent::Reply { xid, .. }) if xid == asked));
 }
