@@ -1,12 +1,12 @@
 //! The language in which messages are described. A description says each field once, with its type; how it is read,
 //! written, named, printed and made up for tests follows from it.
 //!
-//! - [`numbers!`]: numbers with names for some values (ports, groups, tables)
-//! - [`codes!`]: one of a list
-//! - [`flags!`]: a set of bits
-//! - [`record!`]: fields in a row; `pad N` is padding, `sized AT` says where in it its own length stands
-//! - [`choice!`]: one of several bodies, told apart by a number outside
-//! - [`tlv!`]: a choice behind a header of its type and length
+//! - `numbers!`: numbers with names for some values (ports, groups, tables)
+//! - `codes!`: one of a list
+//! - `flags!`: a set of bits
+//! - `record!`: fields in a row; `pad N` is padding, `sized AT` says where in it its own length stands
+//! - `choice!`: one of several bodies, told apart by a number outside
+//! - `tlv!`: a choice behind a header of its type and length
 
 /// A number of which some values have names.
 macro_rules! numbers {

@@ -6,6 +6,21 @@
 //! what is wrong, where, and which error its sender is told. What it accepts comes back from [`Frame::encode`] as the same
 //! bytes, but for padding, which is then zero.
 //!
+//! ```
+//! use weir_openflow::action::{Action, Instruction};
+//! use weir_openflow::flow::FlowMod;
+//! use weir_openflow::oxm::Field;
+//! use weir_openflow::{Frame, Match, Message, PortNo, TableId};
+//!
+//! let web = Match::any_packet().with(Field::EthType, 0x800_u16)?.with(Field::IpProto, 6_u8)?.with(Field::TcpDst, 80_u16)?;
+//! let send = Instruction::apply(vec![Action::output(PortNo(2))]);
+//! let frame = Frame { xid: 1, message: Message::FlowMod(FlowMod::add(TableId(0), 10, web, vec![send])) };
+//!
+//! assert_eq!(frame.to_string(), "OFPT_FLOW_MOD (OF1.3) (xid=0x1): ADD priority=10,tcp,tp_dst=80 actions=output:2");
+//! assert_eq!(Frame::decode(&frame.encode()?)?, frame);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! [`connection`] has the two ends: [`connection::Controller`] and [`connection::Switch`].
 //!
 //! Section numbers are those of the specification.

@@ -100,7 +100,7 @@ impl Match {
     }
 
     /// Whether a table may take this: each field once, masks where there may be some, and behind what it needs
-    /// (sections 7.2.3.6 and 7.2.3.8).
+    /// (sections 7.2.3.5 and 7.2.3.6).
     ///
     /// # Errors
     /// The first field that is not right, with the code for it.
@@ -122,7 +122,7 @@ impl Match {
             if value.mask().is_some() && !field.maskable() {
                 return wrong(bad_match::BAD_MASK, "this field has no masks".to_owned());
             }
-            // Section 7.2.3.7, table 13: without a tag there is no number.
+            // Section 7.2.3.7: without a tag there is no number.
             let numbered = value.value() & VLAN_PRESENT == 0 && value.value() != 0;
             if field == Field::VlanVid && value.mask().is_none() && numbered {
                 return wrong(bad_match::BAD_VALUE, "a VLAN without the bit of a tag (0x1000)".to_owned());

@@ -298,7 +298,8 @@ record! {
 }
 
 impl Default for AsyncConfig {
-    /// What a connection has at its start (section 6.3.5, and 1.2's table that it refers to).
+    /// What a connection has at its start (section 6.3, "Multiple Controllers"): all, but packets whose TTL is not valid; of a
+    /// secondary controller only ports.
     fn default() -> AsyncConfig {
         AsyncConfig { packet_in: [0b011, 0], port_status: [0b111, 0b111], flow_removed: [0b1111, 0] }
     }

@@ -1,4 +1,4 @@
-//! Groups and meters (sections 7.3.4.3 and 7.3.4.4).
+//! Groups and meters (sections 7.3.4.2 and 7.3.4.4).
 
 use crate::action::{Action, ExperimenterBody};
 use crate::numbers::{GroupId, GroupModCommand, GroupType, MeterFlags, MeterId, MeterModCommand, PortNo};

@@ -1,4 +1,4 @@
-//! What multipart messages hold (sections 7.3.5.1 to 7.3.5.17).
+//! What multipart messages hold (sections 7.3.5.1 to 7.3.5.15).
 
 use weir_net::EtherAddr;
 

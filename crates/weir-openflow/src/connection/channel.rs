@@ -188,7 +188,7 @@ impl Channel {
         }
     }
 
-    /// Looks at the peer's first message (section 6.3.1).
+    /// Looks at the peer's first message (section 6.3, "Connection Setup").
     fn greet(&mut self, header: Header, decoded: Result<Frame, DecodeError>) -> Result<(), CloseReason> {
         let elements = match decoded {
             Ok(Frame { message: Message::Hello(elements), .. }) => elements,

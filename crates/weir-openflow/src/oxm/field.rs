@@ -1,4 +1,4 @@
-//! The table of match fields (section 7.2.3.7, table 12).
+//! The table of match fields (section 7.2.3.7).
 
 /// What a field needs besides itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -100,7 +100,7 @@ impl Switch {
             .push_back(SwitchEvent::Refused { connection: id, error: DecodeError::new(code, 0, what) });
     }
 
-    /// Section 6.3.6: at most one primary, and no late elections.
+    /// At most one primary, and no late elections (section 6.3, "Multiple Controllers").
     fn role_request(&mut self, id: ConnectionId, xid: u32, request: &RoleMessage, start: &[u8]) {
         if matches!(request.role, Role::Primary | Role::Secondary) {
             // The difference as a signed number, so that the counter may wrap.
