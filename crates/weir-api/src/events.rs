@@ -101,6 +101,9 @@ pub struct Event {
     /// The graph, if one is concerned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<String>,
+    /// The tenant that the graph belongs to, if it is one of a tenant's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     /// More, for people.
     pub text: String,
 }

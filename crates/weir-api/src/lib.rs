@@ -7,6 +7,7 @@
 /// Where the resources stand: the version of the interface.
 pub const BASE: &str = "/v1";
 
+pub mod access;
 pub mod client;
 pub mod domain;
 pub mod events;

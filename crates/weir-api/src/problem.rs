@@ -3,6 +3,8 @@
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use weir_auth::Denied;
+use weir_auth::quota::OverQuota;
 use weir_model::DocErrors;
 
 /// The media type of [`Problem`].
@@ -109,12 +111,30 @@ impl From<DocErrors> for Problem {
     }
 }
 
+impl From<Denied> for Problem {
+    fn from(denied: Denied) -> Problem {
+        Problem::new(StatusCode::FORBIDDEN, denied.to_string())
+    }
+}
+
+impl From<OverQuota> for Problem {
+    fn from(over: OverQuota) -> Problem {
+        Problem::new(StatusCode::FORBIDDEN, over.to_string())
+    }
+}
+
+/// What a response with a problem has among its extensions: the problem's detail, for logs.
+#[derive(Debug, Clone)]
+pub struct Detail(pub String);
+
 #[cfg(feature = "server")]
 impl axum_core::response::IntoResponse for Problem {
     fn into_response(self) -> axum_core::response::Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_string(&self).unwrap_or_default();
         let kind = http::HeaderValue::from_static(MEDIA_TYPE);
-        (status, [(http::header::CONTENT_TYPE, kind)], body).into_response()
+        let mut response = (status, [(http::header::CONTENT_TYPE, kind)], body).into_response();
+        response.extensions_mut().insert(Detail(self.detail));
+        response
     }
 }

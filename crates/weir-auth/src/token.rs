@@ -87,7 +87,9 @@ pub enum TokenError {
     #[error("the token's signature is wrong: it was altered, or signed with another key")]
     Signature,
     /// It is for another server.
-    #[error("the token is for {found}, and this server is known as {known}; --name adds another name")]
+    #[error(
+        "the token is for {found}, and this server is known as {known}; the option --hostname of the server adds another name"
+    )]
     Audience {
         /// For whom it is.
         found: String,

@@ -138,6 +138,9 @@ impl Node {
         let options = Options {
             join: None,
             listen: ([127, 0, 0, 1], 0).into(),
+            login: None,
+            tls: false,
+            hostnames: Vec::new(),
             launcher: Vec::new(),
             zygote: Vec::new(),
             socket: socket.clone(),

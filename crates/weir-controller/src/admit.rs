@@ -11,6 +11,7 @@ use weir_model::nearest::nearest;
 use weir_rest::body::Document;
 
 use crate::choose::{Candidate, WhyNot, choose, named};
+use crate::facts::needs;
 use crate::links::{Link, found};
 use crate::place::{Facts, place};
 use crate::split::{Places, Tunnel, split};
@@ -117,7 +118,7 @@ pub fn admit(
                     ..Placement::default()
                 };
                 let parts = BTreeMap::from([(choice.node.clone(), graph.clone().on_one_node()?)]);
-                let graph = domain_graph(document, whole(graph, &choice.node), parts, Vec::new());
+                let graph = domain_graph(document, view, whole(graph, &choice.node), parts, Vec::new());
                 return Ok(Admission { graph, placement, proof: None });
             }
             Err(why) => against = why,
@@ -163,7 +164,7 @@ fn over_several(
         others: Vec::new(),
     };
     let proof = proof(graph, &places).map_err(|e| vec![e])?;
-    let graph = domain_graph(document, places, split.parts, split.tunnels);
+    let graph = domain_graph(document, view, places, split.parts, split.tunnels);
     Ok(Admission { graph, placement, proof })
 }
 
@@ -177,11 +178,18 @@ fn whole(graph: &ServiceGraph, node: &str) -> Places {
 
 fn domain_graph(
     document: &Document,
+    view: &View,
     places: Places,
     parts: BTreeMap<String, ServiceGraph>,
     tunnels: Vec<Tunnel>,
 ) -> DomainGraph {
     let whole = document.graph.to_json();
+    let taken = document.graph.functions.iter().filter_map(|f| {
+        let node = places.functions.get(&f.id)?;
+        Some(needs(view.known.get(node)?.domain.as_ref()?, f))
+    });
+    let (memory, cpu) =
+        taken.fold((0, 0), |(m, c): (u64, u64), (memory, cpu)| (m + memory, c + u64::from(cpu)));
     let part = |graph: ServiceGraph| Part { document: graph.to_json().to_string(), tag: None };
     DomainGraph {
         text: document.text.clone().unwrap_or_else(|| whole.to_string()),
@@ -190,6 +198,8 @@ fn domain_graph(
         functions: places.functions.into_iter().map(|(id, node)| (id.to_string(), node)).collect(),
         saps: places.saps.into_iter().map(|(id, node)| (id.to_string(), node)).collect(),
         parts: parts.into_iter().map(|(node, graph)| (node, part(graph))).collect(),
+        memory,
+        cpu,
         tunnels,
     }
 }

@@ -130,7 +130,7 @@ async fn follow(controller: &Controller, node: &str) -> Result<(), FleetError> {
 
 /// An event of a node becomes one of the domain, but for those of which the controller tells itself.
 async fn hear(controller: &Controller, node: &str, event: Event) {
-    let Event { kind, graph, text, .. } = event;
+    let Event { kind, graph, tenant, text, .. } = event;
     let own = matches!(
         kind,
         Kind::Applied | Kind::Changed | Kind::Removed | Kind::ControllerUp | Kind::ControllerDown
@@ -145,5 +145,8 @@ async fn hear(controller: &Controller, node: &str, event: Event) {
             controller.edit(|v| v.known.entry(node.to_owned()).or_default().domain = Some(domain));
         }
     }
-    controller.events.publish_all(vec![NewEvent { kind, node: Some(node.to_owned()), graph, text }]).await;
+    controller
+        .events
+        .publish_all(vec![NewEvent { kind, node: Some(node.to_owned()), graph, tenant, text }])
+        .await;
 }

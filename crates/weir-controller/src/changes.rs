@@ -8,15 +8,18 @@ use weir_api::graphs::{Changed, GraphSummary};
 use weir_api::images::ImageDetails;
 use weir_api::plan::Plan;
 use weir_api::problem::Problem;
+use weir_auth::{Action, Principal};
 use weir_model::graph::ServiceGraph;
 use weir_rest::body::Document;
 use weir_rest::precondition::Precondition;
+use weir_store::events::NewEvent;
 
 use crate::admit::{Admission, Proof, admit};
 use crate::choose::named;
 use crate::controller::Controller;
 use crate::fleet::FleetError;
 use crate::store::{DomainGraph, Stored};
+use crate::view::plus;
 
 /// The entity tag of a graph of the domain.
 pub(crate) fn tag(stored: &Stored) -> String {
@@ -126,10 +129,15 @@ impl Controller {
         asked: Option<&str>,
         change: bool,
         condition: &Precondition,
+        by: &Principal,
     ) -> Result<(Changed, bool), Problem> {
         let _changing = self.changing.lock().await;
         let id = document.graph.id.to_string();
         let before = self.view().graphs.get(&id).cloned();
+        // Whose the graph is, is known here only: nothing else changes meanwhile.
+        if let Some(before) = &before {
+            by.may(&Action::ChangeGraph(before.graph.owned(&id)))?;
+        }
         self.check(&id, before.as_ref(), condition)?;
         if before.is_some() && !change {
             let text = format!("there is a graph '{id}' already; change it with PUT /v1/graphs/{id}");
@@ -141,6 +149,7 @@ impl Controller {
             let changed = Changed { id, revision: stored.revision, unchanged: true, warnings: Vec::new() };
             return Ok((changed, false));
         }
+        self.within_quotas(&id, &new)?;
         self.prove(admission.proof).await?;
         let nodes = admission.placement.nodes;
         let changed = self.change(&id, before.as_ref(), new).await?;
@@ -148,6 +157,15 @@ impl Controller {
         let text = format!("revision {} runs at {}", changed.revision, at(&nodes));
         self.tell(kind, one(&nodes), Some(&id), text).await;
         Ok((changed, before.is_none()))
+    }
+
+    /// Whether a tenant may have a graph beside its others.
+    fn within_quotas(&self, id: &str, new: &DomainGraph) -> Result<(), Problem> {
+        let Some(tenant) = &new.tenant else { return Ok(()) };
+        let view = self.view();
+        let (now, others) = (view.usage(tenant, None), view.usage(tenant, Some(id)));
+        self.login.quotas(tenant).admit(tenant, now, plus(others, new.usage()))?;
+        Ok(())
     }
 
     /// Makes a graph again what it was, in a list that is applied all or not at all.
@@ -270,10 +288,11 @@ impl Controller {
     /// Removes a graph. To be run to its end. Nodes that are offline lose it when they come back.
     ///
     /// # Errors
-    /// There is none, or the store cannot be written.
-    pub async fn remove(&self, id: &str, condition: &Precondition) -> Result<(), Problem> {
+    /// There is none, who asks may not, or the store cannot be written.
+    pub async fn remove(&self, id: &str, condition: &Precondition, by: &Principal) -> Result<(), Problem> {
         let _changing = self.changing.lock().await;
         let stored = self.graph(id)?;
+        by.may(&Action::DeleteGraph(stored.graph.owned(id)))?;
         self.check(id, Some(&stored), condition)?;
         let name = id.to_owned();
         self.blocking(move |s| s.remove(&name)).await?;
@@ -283,7 +302,9 @@ impl Controller {
                 tracing::warn!("graph {id} is removed from node {node} later: {e}");
             }
         }
-        self.tell(Kind::Removed, None, Some(id), "").await;
+        let removed =
+            NewEvent { tenant: stored.graph.tenant.clone(), ..NewEvent::of(Kind::Removed, Some(id)) };
+        self.events.publish_all(vec![removed]).await;
         Ok(())
     }
 

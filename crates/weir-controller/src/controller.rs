@@ -8,8 +8,10 @@ use axum::http::StatusCode;
 use weir_api::events::Kind;
 use weir_api::members::{NodeDetails, NodeSummary, Presence};
 use weir_api::problem::Problem;
+use weir_auth::Graph;
 use weir_model::nearest::nearest;
 use weir_rest::events::Events;
+use weir_rest::login::Login;
 use weir_store::StoreError;
 use weir_store::events::NewEvent;
 use weir_tls::authority::Authority;
@@ -27,6 +29,8 @@ pub struct Controller {
     pub events: Events,
     /// The nodes that are connected.
     pub fleet: Fleet,
+    /// Who may do what.
+    pub login: Arc<Login>,
     /// Makes the certificates of nodes.
     pub authority: Arc<Authority>,
     /// How long those hold.
@@ -53,11 +57,13 @@ impl Controller {
     /// The store cannot be read.
     pub fn new(
         store: Arc<Store>,
+        login: Login,
         authority: Arc<Authority>,
         certificates: Duration,
-    ) -> Result<Controller, StoreError> {
+    ) -> Result<Arc<Controller>, StoreError> {
         let view = View { members: store.nodes()?, graphs: store.graphs()?, known: BTreeMap::new() };
-        Ok(Controller {
+        let controller = Arc::new(Controller {
+            login: Arc::new(login),
             events: Events::new(store.database().clone()),
             store,
             fleet: Fleet::default(),
@@ -65,7 +71,15 @@ impl Controller {
             certificates,
             changing: tokio::sync::Mutex::new(()),
             view: RwLock::new(Arc::new(view)),
-        })
+        });
+        let (of_usage, of_owner) = (Arc::downgrade(&controller), Arc::downgrade(&controller));
+        controller.login.set_usage(move |tenant| {
+            of_usage.upgrade().map(|c| c.view().usage(tenant, None)).unwrap_or_default()
+        });
+        controller
+            .events
+            .set_owner(move |id| of_owner.upgrade()?.view().graphs.get(id)?.graph.tenant.clone());
+        Ok(controller)
     }
 
     /// As whom it owns graphs of nodes.
@@ -99,7 +113,7 @@ impl Controller {
         text: impl Into<String>,
     ) {
         let (node, graph) = (node.map(str::to_owned), graph.map(str::to_owned));
-        self.events.publish_all(vec![NewEvent { kind, node, graph, text: text.into() }]).await;
+        self.events.publish_all(vec![NewEvent { kind, node, graph, tenant: None, text: text.into() }]).await;
     }
 
     /// The graph of that identifier.
@@ -107,9 +121,19 @@ impl Controller {
     /// # Errors
     /// There is none.
     pub fn graph(&self, id: &str) -> Result<Stored, Problem> {
+        self.graph_for(id, |_| true)
+    }
+
+    /// The same for somebody who knows of some graphs only: of others they are not told.
+    ///
+    /// # Errors
+    /// There is none, as far as they know.
+    pub fn graph_for(&self, id: &str, knows: impl Fn(Graph<'_>) -> bool) -> Result<Stored, Problem> {
         let view = self.view();
-        view.graphs.get(id).cloned().ok_or_else(|| {
-            let hint = nearest(id, view.graphs.keys().map(String::as_str));
+        let known = |(id, g): (&'_ String, &'_ Stored)| knows(g.graph.owned(id));
+        view.graphs.get(id).filter(|g| knows(g.graph.owned(id))).cloned().ok_or_else(|| {
+            let others = view.graphs.iter().filter(|g| known(*g)).map(|(id, _)| id.as_str());
+            let hint = nearest(id, others);
             Problem::new(StatusCode::NOT_FOUND, format!("there is no graph '{id}'{hint}"))
         })
     }

@@ -28,4 +28,4 @@ pub mod store;
 pub mod view;
 
 pub use rest::openapi;
-pub use run::{ControllerError, Options, run};
+pub use run::{ControllerError, Options, new_admin_token, run};

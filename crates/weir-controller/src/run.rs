@@ -2,13 +2,15 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use weir_auth::secret::Secret;
 use weir_rest::listen::{Entrance, serve};
+use weir_rest::login::{Login, Names, NoToken, certificate_names};
 use weir_store::StoreError;
 use weir_tls::{TlsError, files, server};
 
@@ -24,6 +26,10 @@ pub struct Options {
     pub listen: SocketAddr,
     /// The store's file. The certificate authority is beside it, in a folder with the extension `authority`.
     pub store: PathBuf,
+    /// Gets the admin token, at the first start and never again.
+    pub announce: fn(&Secret),
+    /// `HOST` or `HOST:PORT`: under what else than its addresses it is reached.
+    pub hostnames: Vec<String>,
     /// How long certificates of nodes hold.
     pub certificates: Duration,
 }
@@ -58,6 +64,9 @@ pub enum ControllerError {
     /// Keys and certificates.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// There is no admin token.
+    #[error(transparent)]
+    Token(#[from] NoToken),
 }
 
 /// Runs the controller until `shutdown` is done.
@@ -71,10 +80,16 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()> + Send) ->
         TcpListener::bind(address).await.map_err(|source| ControllerError::Listen { address, source })?;
     let authority =
         Arc::new(files::authority(&options.store.with_extension("authority"), "weir controller")?);
-    let names = [address.ip().to_string(), "localhost".to_owned()];
-    let tls = Arc::new(server::config(authority.clone(), names.to_vec())?);
+    let address = listener.local_addr().unwrap_or(address);
+    let names = certificate_names(address, &options.hostnames);
+    let tls = Arc::new(server::config(authority.clone(), names)?);
     let store = Arc::new(Store::open(&options.store)?);
-    let controller = Arc::new(Controller::new(store, authority.clone(), options.certificates)?);
+    let names = Names { listen: vec![address], others: options.hostnames.clone() };
+    let login = Login::on(store.database().clone(), names)?;
+    if login.is_new() {
+        (options.announce)(&login.new_admin_token()?);
+    }
+    let controller = Controller::new(store, login, authority.clone(), options.certificates)?;
     tracing::info!(%address, pin = %authority.pin(), nodes = controller.view().members.len(), "the controller listens");
     let (nodes, dialled) = mpsc::channel(64);
     let attending = tokio::spawn(attend(controller.clone(), dialled));
@@ -82,6 +97,15 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()> + Send) ->
     serve(listener, entrance, router(controller), shutdown).await;
     attending.abort();
     Ok(())
+}
+
+/// Makes a new admin token for the controller of a store, which no controller may have at the time.
+///
+/// # Errors
+/// The store cannot be had, or there are no random numbers.
+pub fn new_admin_token(store: &Path) -> Result<Secret, ControllerError> {
+    let store = Store::open(store)?;
+    Ok(Login::off(store.database().clone())?.new_admin_token()?)
 }
 
 /// Makes sure that no other controller has the store. The lock ends with the process, however it ends.

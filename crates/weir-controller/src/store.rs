@@ -8,6 +8,8 @@ use std::sync::Arc;
 use crate::split::{Places, Tunnel};
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
+use weir_auth::Graph;
+use weir_auth::quota::Usage;
 use weir_auth::secret::{JoinError, JoinTerms, Secret, SecretHash};
 use weir_store::{Database, Result, Schema, StoreError};
 
@@ -56,6 +58,12 @@ pub struct DomainGraph {
     /// The node of each service access point.
     #[serde(default)]
     pub saps: BTreeMap<String, String>,
+    /// Bytes of memory that its functions may come to take.
+    #[serde(default)]
+    pub memory: u64,
+    /// The same of processor time, in thousandths of a processor.
+    #[serde(default)]
+    pub cpu: u64,
     /// The tunnels between its nodes.
     #[serde(default)]
     pub tunnels: Vec<Tunnel>,
@@ -64,6 +72,16 @@ pub struct DomainGraph {
 }
 
 impl DomainGraph {
+    /// The graph as rights are asked for it.
+    pub fn owned<'a>(&'a self, id: &'a str) -> Graph<'a> {
+        Graph { id, tenant: self.tenant.as_deref() }
+    }
+
+    /// What it counts against the quotas of its tenant.
+    pub fn usage(&self) -> Usage {
+        Usage { graphs: 1, memory: self.memory, cpu: self.cpu }
+    }
+
     /// The node of each part.
     pub fn places(&self) -> Places {
         let by_id = |map: &BTreeMap<String, String>| {
@@ -303,6 +321,8 @@ mod tests {
             functions: BTreeMap::new(),
             saps: BTreeMap::new(),
             tunnels: Vec::new(),
+            memory: 0,
+            cpu: 0,
             parts: nodes.iter().map(part).collect(),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_api::domain::Domain;
 use weir_api::graphs::GraphSummary;
+use weir_auth::quota::Usage;
 
 use crate::store::{Member, Stored};
 
@@ -31,4 +32,24 @@ pub struct View {
     pub graphs: BTreeMap<String, Stored>,
     /// What is known of each node.
     pub known: BTreeMap<String, Known>,
+}
+
+impl View {
+    /// What a tenant has, but for one graph.
+    pub fn usage(&self, tenant: &str, without: Option<&str>) -> Usage {
+        let own = self
+            .graphs
+            .iter()
+            .filter(|(id, g)| Some(id.as_str()) != without && g.graph.tenant.as_deref() == Some(tenant));
+        own.fold(Usage::default(), |all, (_, g)| plus(all, g.graph.usage()))
+    }
+}
+
+/// Both together.
+pub(crate) fn plus(a: Usage, b: Usage) -> Usage {
+    Usage {
+        graphs: a.graphs.saturating_add(b.graphs),
+        memory: a.memory.saturating_add(b.memory),
+        cpu: a.cpu.saturating_add(b.cpu),
+    }
 }

@@ -18,15 +18,19 @@ use crate::mtu;
 use crate::node::Node;
 use crate::perform::{Refusals, Runtime};
 use crate::resources::Resources;
+use crate::tenancy::refuse_over_quota;
 use crate::view::{Applied, ApplyError, Entry, Outcome, View};
 use weir_api::events::Kind;
+use weir_auth::{Action, Principal};
 use weir_rest::body::Document;
 use weir_rest::precondition::Precondition;
 use weir_store::events::NewEvent;
 
 /// How documents are applied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct How {
+    /// Who applies them.
+    pub by: Arc<Principal>,
     /// Whether a graph that is there may be changed.
     pub change: bool,
     /// Whether all are applied or none; otherwise each by itself.
@@ -37,7 +41,8 @@ pub struct How {
 
 impl Default for How {
     fn default() -> How {
-        How { change: true, together: true, again: false }
+        let by = Arc::new(Principal::operator("local"));
+        How { by, change: true, together: true, again: false }
     }
 }
 
@@ -136,6 +141,13 @@ impl<D: DataPlane> Node<D> {
                 outcomes.push(Some(Err(ApplyError::Twice(id.clone()))));
                 continue;
             }
+            // Whose the graph is, is known here only: nothing else changes meanwhile.
+            let owned = before.iter().map(|e| &e.graph).chain(graph.iter()).map(|g| g.owned());
+            let denied = owned.filter_map(|g| how.by.may(&Action::ChangeGraph(g)).err()).next();
+            if let Some(denied) = denied {
+                outcomes.push(Some(Err(denied.into())));
+                continue;
+            }
             if before.is_some() && !how.change {
                 outcomes.push(Some(Err(ApplyError::Exists(id.clone()))));
                 continue;
@@ -170,7 +182,7 @@ impl<D: DataPlane> Node<D> {
         }
         let is_wrong = |o: &Option<Result<_, _>>| matches!(o, Some(Err(_)));
         if !(how.together && outcomes.iter().any(is_wrong)) {
-            self.propose(runtime, &view, &mut proposals, how, &mut outcomes).await?;
+            self.propose(runtime, &view, &mut proposals, &how, &mut outcomes).await?;
         }
         let failed = how.together && outcomes.iter().any(is_wrong);
         let outcome = |o: Option<Result<Applied, ApplyError>>| match o {
@@ -199,7 +211,7 @@ impl<D: DataPlane> Node<D> {
         runtime: &mut Runtime<D>,
         view: &View,
         proposals: &mut [Proposal],
-        how: How,
+        how: &How,
         outcomes: &mut [Option<Result<Applied, ApplyError>>],
     ) -> Result<(), ApplyError> {
         if proposals.is_empty() {
@@ -245,14 +257,16 @@ impl<D: DataPlane> Node<D> {
                 None => (Kind::Applied, Outcome::Created),
             };
             let text = format!("revision {} runs", p.revision);
-            events.push(NewEvent { node: None, kind, graph: Some(p.graph.id.clone()), text });
+            events.push(event(kind, &p.graph, text));
             outcomes[p.at] = Some(Ok(Applied { revision: p.revision, outcome }));
         }
         for p in bad {
             let Some(errors) = refused.get(&p.graph.id) else { continue };
             let error = ApplyError::Refused(errors.clone());
             let text = format!("a change was refused: {error}: {}", errors.join("; "));
-            events.push(NewEvent { node: None, kind: Kind::Failed, graph: Some(p.graph.id.clone()), text });
+            // Who tried may see why, and so may who has the graph.
+            let graph = p.before.as_ref().map_or(&p.graph, |e| &e.graph);
+            events.push(event(Kind::Failed, graph, text));
             outcomes[p.at] = Some(Err(error));
         }
         self.events.publish_all(events).await;
@@ -265,7 +279,7 @@ impl<D: DataPlane> Node<D> {
         runtime: &mut Runtime<D>,
         view: &View,
         proposals: &[Proposal],
-        how: How,
+        how: &How,
     ) -> Result<Refusals, ApplyError> {
         let wanted = |p: &'_ Proposal| (p.graph.id.clone(), p.graph.clone());
         let wanted: Vec<(String, Arc<DesiredGraph>)> = proposals.iter().map(wanted).collect();
@@ -326,6 +340,7 @@ impl<D: DataPlane> Node<D> {
     /// Refuses graphs that cannot be here together with the others, or with each other.
     fn refuse(&self, view: &View, graphs: &mut Compiled) {
         refuse_conflicts(view, graphs);
+        refuse_over_quota(view, |tenant| self.login.quotas(tenant), graphs);
         if !self.overcommit {
             refuse_overcommitment(self.accounts(view), graphs);
         }
@@ -391,6 +406,12 @@ impl<D: DataPlane> Node<D> {
         }
         Ok(())
     }
+}
+
+/// What is told of a graph.
+fn event(kind: Kind, graph: &DesiredGraph, text: String) -> NewEvent {
+    let tenant = graph.tenant().map(str::to_owned);
+    NewEvent { tenant, text, ..NewEvent::of(kind, Some(&graph.id)) }
 }
 
 /// Refuses a graph that wants the host to get an interface of a name that another one has.

@@ -11,7 +11,7 @@
 //! - [`resolve`], [`candidates`]: from what a function has to be able to do to an image; [`expand`]: functions made of functions; [`resources`], [`accounts`]: what that may take
 //! - [`store`], [`images`], [`events`]: what is kept, what is offered, what is told
 //! - [`engine`], [`connection`]: the data-plane process, supervised and spoken to
-//! - [`rest`]: the interface
+//! - [`tenancy`]: whose graphs are; [`rest`]: the interface
 #![forbid(unsafe_code)]
 
 pub mod accounts;
@@ -42,9 +42,10 @@ pub mod rest;
 mod run;
 pub mod status;
 pub mod store;
+pub mod tenancy;
 #[cfg(test)]
 mod testing;
 pub mod traffic;
 mod view;
 
-pub use run::{NodeError, Options, run, serve};
+pub use run::{LoginOptions, NodeError, Options, new_admin_token, run, serve};

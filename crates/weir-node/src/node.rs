@@ -20,11 +20,14 @@ use crate::perform::{Runtime, StepError};
 use crate::proof::{Proofs, follows_document};
 use crate::resources::{self, Resources};
 use crate::store::Store;
+use crate::tenancy;
 use crate::view::Failure;
 use weir_api::events::Kind;
 use weir_api::status::{Drift, State};
+use weir_auth::{Action, Principal};
 use weir_protocol::{Answer, Command};
 use weir_rest::events::Events;
+use weir_rest::login::Login;
 use weir_rest::precondition::Precondition;
 use weir_store::StoreError;
 use weir_store::events::NewEvent;
@@ -46,6 +49,8 @@ pub struct Node<D> {
     pub store: Arc<Store>,
     /// The events.
     pub events: Events,
+    /// Who may use the node.
+    pub login: Arc<Login>,
     /// Run the functions that are not inline.
     pub drivers: Drivers,
     images: Vec<PathBuf>,
@@ -82,6 +87,7 @@ impl<D: DataPlane> Node<D> {
         Ok(Node {
             runtime: tokio::sync::Mutex::new(Runtime::new(plane.clone(), store.clone())),
             plane,
+            login: Arc::new(Login::off(store.database().clone())?),
             events: Events::new(store.database().clone()),
             store,
             drivers: Drivers::default(),
@@ -117,11 +123,32 @@ impl<D: DataPlane> Node<D> {
         self
     }
 
+    /// With a login.
+    #[must_use]
+    pub fn with_login(mut self, login: Login) -> Node<D> {
+        self.login = Arc::new(login);
+        self
+    }
+
     /// With container images.
     #[must_use]
     pub fn with_containers(mut self, containers: Arc<weir_oci::Store>) -> Node<D> {
         self.containers = Some(containers);
         self
+    }
+
+    /// The node for several tasks. What it tells of graphs, and of what tenants have, is known from now on.
+    pub fn shared(self) -> Arc<Node<D>>
+    where
+        D: Send + Sync + 'static,
+    {
+        let node = Arc::new(self);
+        let (of_usage, of_owner) = (Arc::downgrade(&node), Arc::downgrade(&node));
+        node.login.set_usage(move |tenant| {
+            of_usage.upgrade().map(|node| tenancy::usage(&node.view(), tenant)).unwrap_or_default()
+        });
+        node.events.set_owner(move |id| of_owner.upgrade()?.graph(id)?.graph.tenant().map(str::to_owned));
+        node
     }
 
     /// What the node has at this moment.
@@ -254,16 +281,18 @@ impl<D: DataPlane> Node<D> {
     /// Removes a graph; if it is removed from what runs only later, says why. To be run to its end: spawn it as a task of its own.
     ///
     /// # Errors
-    /// There is none, it is not `by`'s, the condition does not hold, or the store failed.
+    /// There is none, who asks may not, or is not its `owner`, the condition does not hold, or the store failed.
     pub async fn remove(
         &self,
         id: &str,
         condition: &Precondition,
-        by: Option<&str>,
+        by: &Principal,
+        owner: Option<&str>,
     ) -> Result<Option<String>, ApplyError> {
         let mut runtime = self.runtime.lock().await;
         let Some(entry) = self.graph(id) else { return Err(ApplyError::Missing(id.into())) };
-        self.membership.may_change(id, entry.graph.owner.as_deref(), by).map_err(ApplyError::Owned)?;
+        by.may(&Action::DeleteGraph(entry.owned()))?;
+        self.membership.may_change(id, entry.graph.owner.as_deref(), owner).map_err(ApplyError::Owned)?;
         self.check(id, condition)?;
         let name = id.to_owned();
         self.blocking(move |store| store.remove(&name)).await?;
@@ -288,7 +317,9 @@ impl<D: DataPlane> Node<D> {
         if let Some(e) = &later {
             tracing::warn!("graph {id} is removed from the data plane later: {e}");
         }
-        self.events.publish(Kind::Removed, Some(id), "").await;
+        let tenant = entry.graph.tenant().map(str::to_owned);
+        let removed = NewEvent { tenant, ..NewEvent::of(Kind::Removed, Some(id)) };
+        self.events.publish_all(vec![removed]).await;
         Ok(later)
     }
 
@@ -485,10 +516,7 @@ fn changes(before: &View, next: &View) -> Vec<NewEvent> {
     let again =
         before.failures.keys().filter(|id| !next.failures.contains_key(*id) && next.graphs.contains_key(*id));
     let again = again.map(|id| (Kind::Recovered, id, "it runs again".to_owned()));
-    failed
-        .chain(again)
-        .map(|(kind, id, text)| NewEvent { node: None, kind, graph: Some(id.clone()), text })
-        .collect()
+    failed.chain(again).map(|(kind, id, text)| NewEvent { text, ..NewEvent::of(kind, Some(id)) }).collect()
 }
 
 /// Runs store work where it may wait for the disk.
@@ -546,7 +574,7 @@ mod tests {
         let graph = ServiceGraph::parse(&document).unwrap();
         let how = How::default();
         let problem =
-            Problem::from(node.put(graph.clone(), how, &Precondition::default()).await.unwrap_err());
+            Problem::from(node.put(graph.clone(), how.clone(), &Precondition::default()).await.unwrap_err());
         assert!(problem.status == 507 && problem.detail.contains("disk is full"), "{problem}");
         assert!(node.plane.0.lock().unwrap().is_empty() && node.view().graphs.is_empty());
         store.set_full(false);

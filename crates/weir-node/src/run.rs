@@ -28,10 +28,13 @@ use crate::resources::Resources;
 use crate::rest::router;
 use crate::store::Store;
 use weir_api::events::Kind;
+use weir_auth::secret::Secret;
 use weir_oci::Registries;
 use weir_protocol::ports_folder;
-use weir_rest::listen::{self, Entrance};
+use weir_rest::listen::{self, Entrance, ServerConfig};
+use weir_rest::login::{Login, Names, NoToken, certificate_names};
 use weir_store::StoreError;
+use weir_tls::{TlsError, files, server};
 
 /// How often what failed is tried again.
 const RETRY: Duration = Duration::from_secs(10);
@@ -41,8 +44,14 @@ const SOON: Duration = Duration::from_secs(2);
 /// How the daemon runs.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where REST listens. There is no login: anything but a loopback address lets everyone in who can reach it.
+    /// Where REST listens.
     pub listen: SocketAddr,
+    /// Who may use REST; without it everyone may who reaches it.
+    pub login: Option<LoginOptions>,
+    /// Whether REST is served with TLS, by an authority of the node's own beside the store.
+    pub tls: bool,
+    /// `HOST` or `HOST:PORT`: under what else than its addresses the node is reached.
+    pub hostnames: Vec<String>,
     /// The control socket of the data-plane process. Its log is beside it, with the extension `log`.
     pub socket: PathBuf,
     /// The store's file.
@@ -67,6 +76,22 @@ pub struct Options {
     pub overcommit: bool,
     /// The controller that the node is joined to.
     pub join: Option<Join>,
+}
+
+/// How a login is asked for.
+#[derive(Debug, Clone)]
+pub struct LoginOptions {
+    /// Gets the admin token, at the first start and never again.
+    pub announce: fn(&Secret),
+}
+
+/// Makes a new admin token for the node of a store, which no daemon may have at the time.
+///
+/// # Errors
+/// The store cannot be had, or there are no random numbers.
+pub fn new_admin_token(store: &Path) -> Result<Secret, NodeError> {
+    let store = Store::open(store)?;
+    Ok(Login::off(store.database().clone())?.new_admin_token()?)
 }
 
 /// The daemon cannot run.
@@ -104,6 +129,12 @@ pub enum NodeError {
     /// It cannot join its controller.
     #[error(transparent)]
     Join(#[from] JoinError),
+    /// Its certificates cannot be read or written.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// There is no admin token.
+    #[error(transparent)]
+    Token(#[from] NoToken),
 }
 
 /// Runs the daemon until `shutdown` is done.
@@ -127,6 +158,11 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), NodeError> {
     let _lock = lock(&options.socket)?;
+    let address = listener.local_addr().unwrap_or(options.listen);
+    let tls = match options.tls {
+        true => Some(Arc::new(tls(&options, address)?)),
+        false => None,
+    };
     let store = Arc::new(Store::open(&options.store)?);
     let (events, from_engine) = mpsc::channel(1024);
     let sockets = Sockets(ports_folder(&options.socket));
@@ -146,19 +182,31 @@ pub async fn serve(
         .with(Hosted::new(functions.clone(), vm, notices.clone()))
         .with(Hosted::new(functions.clone(), native, notices.clone()))
         .with(Hosted::new(functions, container, notices));
-    let node = Node::new(Engine::supervise(place, events), store, options.images)?;
+    let login = match options.login {
+        None => Login::off(store.database().clone())?,
+        Some(LoginOptions { announce }) => {
+            let names = Names { listen: vec![address], others: options.hostnames.clone() };
+            let login = Login::on(store.database().clone(), names)?;
+            if login.is_new() {
+                announce(&login.new_admin_token()?);
+            }
+            login
+        }
+    };
+    let node = Node::new(Engine::supervise(place, events), store, options.images)?.with_login(login);
     let node = node.with_resources(options.resources, options.overcommit);
     let node = node.with_memory(options.graph_memory).with_drivers(drivers).with_containers(containers);
-    let node = Arc::new(node);
+    let node = node.shared();
     let member = match options.join {
         Some(join) => Some(Member::new(join).await?),
         None => None,
     };
-    if let Ok(address) = listener.local_addr() {
-        tracing::info!(%address, graphs = node.view().graphs.len(), "the node listens");
-        if !address.ip().is_loopback() {
-            tracing::warn!("REST has no login: all who reach {address} control this node");
-        }
+    tracing::info!(%address, graphs = node.view().graphs.len(), "the node listens");
+    if !address.ip().is_loopback() && !node.login.is_required() {
+        tracing::warn!("REST has no login: all who reach {address} control this node");
+    }
+    if !address.ip().is_loopback() && !options.tls {
+        tracing::warn!("REST has no TLS: all on the path to {address} read what is said, and can change it");
     }
     let wake = Arc::new(Notify::new());
     let listening = tokio::spawn(listen(node.clone(), from_engine, wake.clone()));
@@ -173,7 +221,7 @@ pub async fn serve(
 
     let router = router(node.clone());
     let joined = member.map(|m| tokio::spawn(m.run(node.clone(), router.clone())));
-    listen::serve(listener, Entrance::default(), router, shutdown).await;
+    listen::serve(listener, Entrance { tls, nodes: None }, router, shutdown).await;
     if let Some(joined) = joined {
         joined.abort();
     }
@@ -190,6 +238,13 @@ pub async fn serve(
         node.end_functions().await;
     }
     Ok(())
+}
+
+/// TLS by the node's own authority.
+fn tls(options: &Options, address: SocketAddr) -> Result<ServerConfig, TlsError> {
+    let authority = files::authority(&options.store.with_extension("authority"), "weir node")?;
+    tracing::info!("the node's certificate has the fingerprint {}", authority.pin());
+    server::config(Arc::new(authority), certificate_names(address, &options.hostnames))
 }
 
 /// Makes sure that no other daemon drives the same data plane: two would take each other's graphs away. The lock ends with

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use weir_api::status::{Drift, State};
+use weir_auth::Denied;
+use weir_auth::quota::OverQuota;
 use weir_switch::compile::CompileError;
 use weir_switch::lsi0::Conflict;
 
@@ -125,6 +127,12 @@ pub enum ApplyError {
     /// It is somebody else's.
     #[error("{0}; nothing was changed")]
     Owned(String),
+    /// Who asks for it may not.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// A tenant would have too much.
+    #[error(transparent)]
+    OverQuota(#[from] OverQuota),
     /// What the request asks to be so is not so.
     #[error("the condition of the request does not hold: {0}; nothing was changed")]
     Condition(String),

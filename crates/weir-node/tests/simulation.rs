@@ -11,6 +11,7 @@ use fake::{Fake, LSI0, wire};
 use proptest::prelude::*;
 use tokio::sync::Notify;
 use weir_api::status::State;
+use weir_auth::Principal;
 use weir_model::graph::ServiceGraph;
 use weir_node::compute::dummy::Dummy;
 use weir_node::compute::{Drivers, Health};
@@ -192,6 +193,7 @@ async fn simulate(operations: Vec<(Operation, Vec<Fault>, usize)>) {
     let plane = Plane::default();
     let mut node = open(&plane, &store, &images);
     let mut model: BTreeMap<String, serde_json::Value> = BTreeMap::new();
+    let operator = Principal::operator("local");
     for (operation, faults, failures) in operations {
         *plane.faults.lock().unwrap() = faults.into();
         plane.functions.with(|s| s.failures = failures);
@@ -257,7 +259,7 @@ async fn simulate(operations: Vec<(Operation, Vec<Fault>, usize)>) {
             Operation::Remove(graph) => {
                 let id = format!("g{graph}");
                 tokio::select! {
-                    result = node.remove(&id, &ALWAYS, None) => assert_eq!(result.is_ok(), model.contains_key(&id)),
+                    result = node.remove(&id, &ALWAYS, &operator, None) => assert_eq!(result.is_ok(), model.contains_key(&id)),
                     () = plane.killed.notified() => killed = true,
                 }
                 // It is stored before the data plane hears of it.
@@ -331,13 +333,13 @@ fn a_refused_change_leaves_what_ran_and_says_why() {
         let node = open(&plane, &dir.path().join("node.db"), &images);
         let (create, change) = (How { change: false, ..How::default() }, How::default());
         assert_eq!(
-            node.put(parse(&document(0, 1)), create, &ALWAYS).await.unwrap().outcome,
+            node.put(parse(&document(0, 1)), create.clone(), &ALWAYS).await.unwrap().outcome,
             Outcome::Created
         );
         let before = plane.fake.lock().unwrap().graphs.clone();
         for (variant, text) in [(0, "no interface missing1"), (5, "'bad' is not a number")] {
             let Err(ApplyError::Refused(errors)) =
-                node.put(parse(&document(0, variant)), change, &ALWAYS).await
+                node.put(parse(&document(0, variant)), change.clone(), &ALWAYS).await
             else {
                 panic!()
             };

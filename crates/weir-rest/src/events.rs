@@ -1,7 +1,8 @@
 //! What happens on a daemon: kept, and handed to those who listen, numbered so that a listener can come back and miss nothing.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::http::{HeaderMap, StatusCode};
@@ -21,34 +22,45 @@ const BACKLOG: usize = 1024;
 /// Events that are read from the store at a time.
 const PAGE: u32 = 500;
 
+/// Whose a graph is.
+type OwnerOf = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 /// Keeps events and hands them to listeners.
-#[derive(Debug)]
 pub struct Events {
     store: Arc<Database>,
     sender: broadcast::Sender<Event>,
+    owner: OnceLock<OwnerOf>,
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").field("store", &self.store).finish_non_exhaustive()
+    }
 }
 
 impl Events {
     /// Events kept in `store`.
     pub fn new(store: Arc<Database>) -> Events {
-        Events { store, sender: broadcast::channel(BACKLOG).0 }
+        Events { store, sender: broadcast::channel(BACKLOG).0, owner: OnceLock::new() }
+    }
+
+    /// Says whose graphs are: an event of a graph has its tenant, unless it is told with it. To be called once.
+    pub fn set_owner(&self, owner: impl Fn(&str) -> Option<String> + Send + Sync + 'static) {
+        _ = self.owner.set(Box::new(owner));
     }
 
     /// Tells of an event. If the store fails, listeners still hear of it.
     pub async fn publish(&self, kind: Kind, graph: Option<&str>, text: impl Into<String>) {
-        self.publish_all(vec![NewEvent {
-            kind,
-            node: None,
-            graph: graph.map(str::to_owned),
-            text: text.into(),
-        }])
-        .await;
+        self.publish_all(vec![NewEvent { text: text.into(), ..NewEvent::of(kind, graph) }]).await;
     }
 
     /// Tells of several at once, which are kept all or none.
-    pub async fn publish_all(&self, events: Vec<NewEvent>) {
+    pub async fn publish_all(&self, mut events: Vec<NewEvent>) {
         if events.is_empty() {
             return;
+        }
+        for e in events.iter_mut().filter(|e| e.tenant.is_none()) {
+            e.tenant = e.graph.as_deref().and_then(|graph| self.owner.get()?(graph));
         }
         for NewEvent { kind, graph, text, .. } in &events {
             tracing::info!(kind = kind.name(), graph, "{text}");
@@ -61,6 +73,7 @@ impl Events {
                 kind: n.kind,
                 node: n.node.clone(),
                 graph: n.graph.clone(),
+                tenant: n.tenant.clone(),
                 text: n.text.clone(),
             };
             events.iter().map(event).collect::<Vec<_>>()
@@ -133,18 +146,23 @@ fn hundred() -> u32 {
     100
 }
 
-/// The newest events of those that are kept.
+/// The newest events of those that are kept; `visible` says which of them the reader may see.
 ///
 /// # Errors
 /// Too many are asked for, or the store cannot be read.
-pub async fn kept(events: &Events, options: KeptOptions) -> Result<EventList, Problem> {
+pub async fn kept(
+    events: &Events,
+    options: KeptOptions,
+    visible: impl Fn(&Event) -> bool + Send + 'static,
+) -> Result<EventList, Problem> {
     let KeptOptions { graph, limit } = options;
     if u64::from(limit) > MAX_EVENTS {
         let detail = format!("limit: at most {MAX_EVENTS} events are kept");
         return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
     }
     let store = events.store.clone();
-    let read = tokio::task::spawn_blocking(move || store.last_events(graph.as_deref(), limit)).await;
+    let read = move || store.last_events(graph.as_deref(), limit, visible);
+    let read = tokio::task::spawn_blocking(read).await;
     Ok(EventList { events: read.map_err(|_| Problem::internal())?? })
 }
 

@@ -8,6 +8,7 @@ pub mod dial;
 pub mod events;
 pub mod extract;
 pub mod listen;
+pub mod login;
 pub mod origin;
 pub mod precondition;
 

@@ -18,11 +18,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 use weir_tls::NODE_PROTOCOL;
 use weir_tls::authority::node_of;
+
+pub use tokio_rustls::rustls::ServerConfig;
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);

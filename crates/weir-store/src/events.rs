@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rusqlite::params;
+use rusqlite::{Connection, OptionalExtension, params};
 use weir_api::events::{Event, Kind};
 
 use crate::{Database, Result};
@@ -20,6 +20,17 @@ CREATE TABLE IF NOT EXISTS events (
 ) STRICT;
 ";
 
+/// Events of earlier versions had neither node nor tenant.
+pub(crate) fn upgrade(db: &Connection) -> rusqlite::Result<()> {
+    for column in ["node", "tenant"] {
+        let known = "SELECT 1 FROM pragma_table_info('events') WHERE name = ?1";
+        if db.query_row(known, [column], |_| Ok(())).optional()?.is_none() {
+            db.execute_batch(&format!("ALTER TABLE events ADD COLUMN {column} TEXT"))?;
+        }
+    }
+    Ok(())
+}
+
 /// An event that has no number yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewEvent {
@@ -29,8 +40,17 @@ pub struct NewEvent {
     pub node: Option<String>,
     /// The graph, if one is concerned.
     pub graph: Option<String>,
+    /// The tenant that the graph belongs to.
+    pub tenant: Option<String>,
     /// More, for people.
     pub text: String,
+}
+
+impl NewEvent {
+    /// One without a text, of no node and no tenant.
+    pub fn of(kind: Kind, graph: Option<&str>) -> NewEvent {
+        NewEvent { kind, node: None, graph: graph.map(str::to_owned), tenant: None, text: String::new() }
+    }
 }
 
 impl Database {
@@ -40,20 +60,14 @@ impl Database {
         self.with(|db| {
             let tx = db.transaction()?;
             let mut logged = Vec::new();
-            for NewEvent { kind, node, graph, text } in events {
-                tx.prepare_cached(
-                    "INSERT INTO events (time, kind, node, graph, text) VALUES (?1, ?2, ?3, ?4, ?5)",
-                )?
-                .execute(params![time, kind.name(), node, graph, text])?;
+            for NewEvent { kind, node, graph, tenant, text } in events {
+                let insert =
+                    "INSERT INTO events (time, kind, node, graph, tenant, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+                let values = params![time, kind.name(), node, graph, tenant, text];
+                tx.prepare_cached(insert)?.execute(values)?;
                 let id = Some(tx.last_insert_rowid() as u64);
-                logged.push(Event {
-                    id,
-                    time,
-                    kind: *kind,
-                    node: node.clone(),
-                    graph: graph.clone(),
-                    text: text.clone(),
-                });
+                let (node, graph, tenant) = (node.clone(), graph.clone(), tenant.clone());
+                logged.push(Event { id, time, kind: *kind, node, graph, tenant, text: text.clone() });
             }
             let last = logged.last().and_then(|e| e.id).unwrap_or(0);
             tx.execute("DELETE FROM events WHERE id <= ?1", [last.saturating_sub(MAX_EVENTS)])?;
@@ -62,14 +76,21 @@ impl Database {
         })
     }
 
-    /// The newest events, of a graph or of all, oldest first.
-    pub fn last_events(&self, graph: Option<&str>, limit: u32) -> Result<Vec<Event>> {
+    /// The newest events that are visible, of a graph or of all, oldest first.
+    pub fn last_events(
+        &self,
+        graph: Option<&str>,
+        limit: u32,
+        visible: impl Fn(&Event) -> bool,
+    ) -> Result<Vec<Event>> {
         let mut events: Vec<Event> = self.with(|db| {
             let mut q = db.prepare(
-                "SELECT id, time, kind, graph, text, node FROM events WHERE ?1 IS NULL OR graph = ?1
-                 ORDER BY id DESC LIMIT ?2",
+                "SELECT id, time, kind, graph, text, node, tenant FROM events WHERE ?1 IS NULL OR graph = ?1
+                 ORDER BY id DESC",
             )?;
-            q.query_map(params![graph, limit], event)?.collect()
+            let all = q.query_map([graph], event)?;
+            let visible = all.filter(|e| e.as_ref().map_or(true, &visible));
+            visible.take(limit as usize).collect()
         })?;
         events.reverse();
         Ok(events)
@@ -79,7 +100,7 @@ impl Database {
     pub fn events_after(&self, id: u64, limit: u32) -> Result<Vec<Event>> {
         self.with(|db| {
             let mut q = db.prepare(
-                "SELECT id, time, kind, graph, text, node FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
+                "SELECT id, time, kind, graph, text, node, tenant FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
             )?;
             let id = i64::try_from(id).unwrap_or(i64::MAX);
             q.query_map(params![id, limit], event)?.collect()
@@ -91,14 +112,8 @@ impl Database {
 fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
     let kind: String = row.get(2)?;
     let kind = Kind::from_name(&kind);
-    Ok(Event {
-        id: Some(row.get(0)?),
-        time: row.get(1)?,
-        kind,
-        node: row.get(5)?,
-        graph: row.get(3)?,
-        text: row.get(4)?,
-    })
+    let (graph, text, node, tenant) = (row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?);
+    Ok(Event { id: Some(row.get(0)?), time: row.get(1)?, kind, node, graph, tenant, text })
 }
 
 #[cfg(test)]
@@ -123,12 +138,8 @@ mod tests {
                 let jump = "UPDATE sqlite_sequence SET seq = 10000 WHERE name = 'events'";
                 store.with(|db| db.execute(jump, [])).unwrap();
             }
-            let events = |text: &str| NewEvent {
-                node: None,
-                kind: Kind::Applied,
-                graph: Some("a".into()),
-                text: text.into(),
-            };
+            let events =
+                |text: &str| NewEvent { text: text.into(), ..NewEvent::of(Kind::Applied, Some("a")) };
             store.log(&[events("text")]).unwrap();
         }
         let ids: Vec<u64> = store.events_after(0, 100).unwrap().iter().filter_map(|e| e.id).collect();
@@ -136,7 +147,7 @@ mod tests {
         assert!(ids.iter().all(|id| *id > 7), "{ids:?}");
         drop(store);
         let store = Database::open(&dir.path().join("node.db"), SCHEMA).unwrap();
-        let events = NewEvent { node: None, kind: Kind::Print, graph: None, text: String::new() };
+        let events = NewEvent::of(Kind::Print, None);
         assert_eq!(store.log(&[events]).unwrap()[0].id, Some(10_008));
         assert_eq!(store.events_after(u64::MAX, 1).unwrap(), []);
     }

@@ -1,7 +1,9 @@
-//! The files that daemons keep their state in: SQLite in WAL mode, held by one process, and the [log of events](events) in them.
+//! The files that daemons keep their state in: SQLite in WAL mode, held by one process, and the [log of events](events) and [who may use the
+//! daemon](access) in them.
 
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod events;
 
 use std::path::{Path, PathBuf};
@@ -102,11 +104,8 @@ impl Database {
             same if same == version => db.execute_batch("BEGIN IMMEDIATE; COMMIT;").map_err(fail)?,
             other => return Err(corrupt(format!("its version is {other}, this daemon reads {version}"))),
         }
-        db.execute_batch(events::TABLES).map_err(fail)?;
-        // Stores of earlier versions have no nodes in their events.
-        if db.prepare("SELECT node FROM events").is_err() {
-            db.execute_batch("ALTER TABLE events ADD COLUMN node TEXT").map_err(fail)?;
-        }
+        db.execute_batch(events::TABLES).and_then(|()| events::upgrade(&db)).map_err(fail)?;
+        db.execute_batch(access::TABLES).map_err(fail)?;
         db.execute_batch(additions).map_err(fail)?;
         Ok(Database { path: path.into(), db: Mutex::new(db) })
     }

@@ -8,7 +8,7 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-use crate::authority::Identity;
+use crate::authority::{Identity, certificates};
 use crate::{Pin, SERVER_NAME, TlsError, provider};
 
 /// Takes the servers of the authority with this pin, by whatever name they are reached; or the one server whose certificate has it.
@@ -62,6 +62,21 @@ impl ServerCertVerifier for Pinned {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
+}
+
+/// A client of servers whose certificates lead to one of these, in PEM, and are for the name or address by which they are reached.
+///
+/// # Errors
+/// The text holds no certificates.
+pub fn rooted(pem: &str) -> Result<ClientConfig, TlsError> {
+    let failed = |e: Error| TlsError::bad("TLS")(e.to_string());
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(pem)? {
+        roots.add(certificate).map_err(failed)?;
+    }
+    let builder = ClientConfig::builder_with_provider(provider());
+    let builder = builder.with_safe_default_protocol_versions().map_err(failed)?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// A client of the server with this pin, which shows who it is if it has an identity.

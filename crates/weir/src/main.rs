@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod contexts;
 mod ui;
 
 use std::process::ExitCode;

@@ -10,11 +10,14 @@ use serde::Deserialize;
 use serde_json::Value;
 use weir_api::BASE;
 use weir_api::graphs::{AppliedGraph, AppliedList, GraphSummary, ListOutcome};
-use weir_api::plan::{Action, Plan};
+use weir_api::plan::{self, Plan};
 use weir_api::problem::{Mistake, Problem};
 use weir_api::status::{GraphStatus, State as Life};
-use weir_rest::body::{Document, Received, document, documents};
+use weir_auth::{Action, Graph, Principal};
+use weir_model::value::Id;
+use weir_rest::body::{Document, Listed, Received, document, documents};
 use weir_rest::extract::{Path, Query};
+use weir_rest::login::Caller;
 use weir_rest::precondition::Precondition;
 use weir_rest::to_the_end;
 
@@ -58,7 +61,8 @@ async fn said(app: &App) -> BTreeMap<String, Vec<(String, GraphSummary)>> {
 }
 
 /// All graphs.
-pub(super) async fn list(State(app): State<App>) -> Json<Vec<GraphSummary>> {
+pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Vec<GraphSummary>>, Problem> {
+    caller.may(&Action::ListGraphs)?;
     let (said, view) = (said(&app).await, app.view());
     let summary = |(id, stored): (&String, &Stored)| {
         let of: Vec<&(String, GraphSummary)> = said.get(id).into_iter().flatten().collect();
@@ -83,7 +87,8 @@ pub(super) async fn list(State(app): State<App>) -> Json<Vec<GraphSummary>> {
             drift: parts.iter().filter_map(|(_, g)| g.map(|g| g.drift)).sum(),
         }
     };
-    Json(view.graphs.iter().map(summary).collect())
+    let seen = view.graphs.iter().filter(|(id, g)| caller.can(&Action::ListGraph(g.graph.owned(id))));
+    Ok(Json(seen.map(summary).collect()))
 }
 
 /// The state of a graph from those of its parts: the worst of them.
@@ -113,17 +118,19 @@ fn state(app: &App, parts: &[(&String, Option<&GraphSummary>)]) -> Life {
 /// Creates a graph and runs it.
 pub(super) async fn create(
     State(app): State<App>,
+    caller: Caller,
     Query(options): Query<Options>,
     condition: Precondition,
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
-    apply(app, document(&headers, body)?, options, false, condition).await
+    apply(app, caller, document(&headers, body)?, options, false, condition).await
 }
 
 /// Creates a graph, or changes it while it runs.
 pub(super) async fn put(
     State(app): State<App>,
+    caller: Caller,
     Path(id): Path<String>,
     Query(options): Query<Options>,
     condition: Precondition,
@@ -138,20 +145,47 @@ pub(super) async fn put(
         let mistake = Mistake { path: "sffg.id".into(), message, help, ..Mistake::default() };
         return Err(Problem::new(StatusCode::BAD_REQUEST, "the document has mistakes").with([mistake]));
     }
-    apply(app, document, options, true, condition).await
+    apply(app, caller, document, options, true, condition).await
+}
+
+/// A document, as one of who brings it, if they may do that with its graph.
+fn owned(
+    app: &App,
+    caller: &Caller,
+    document: Document,
+    action: fn(Graph<'_>) -> Action<'_>,
+) -> Result<Document, Problem> {
+    let (id, named) = (document.graph.id.to_string(), document.graph.tenant.as_ref().map(Id::as_str));
+    let tenant = caller.principal().tenant_of_document(&id, named)?;
+    if let Some(there) = app.view().graphs.get(&id) {
+        caller.may(&action(there.graph.owned(&id)))?;
+    }
+    caller.may(&action(Graph { id: &id, tenant: tenant.as_deref() }))?;
+    let graph = document.graph.clone().of_tenant(tenant.and_then(|t| t.parse().ok()));
+    Ok(Document { graph, ..document })
 }
 
 async fn apply(
     app: App,
+    caller: Caller,
     document: Document,
     options: Options,
     change: bool,
     condition: Precondition,
 ) -> Result<Response, Problem> {
+    let document = owned(&app, &caller, document, |g| Action::ChangeGraph(g))?;
     let id = document.graph.id.to_string();
-    let changing = app.clone();
-    let put = async move { changing.put(document, options.node.as_deref(), change, &condition).await };
+    if let Some(before) = app.view().graphs.get(&id) {
+        caller.before(tag(before));
+    }
+    let (changing, by) = (app.clone(), caller.principal().clone());
+    let put = async move { changing.put(document, options.node.as_deref(), change, &condition, &by).await };
     let (changed, created) = to_the_end(put).await?;
+    caller.summary(match (created, changed.unchanged) {
+        (true, _) => "created",
+        (false, false) => "changed",
+        (false, true) => "unchanged",
+    });
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     let revision = changed.revision;
     let mut response = (status, Json(changed)).into_response();
@@ -162,6 +196,7 @@ async fn apply(
     if let Ok(stored) = app.graph(&id)
         && stored.revision == revision
     {
+        caller.after(tag(&stored));
         response.headers_mut().insert(header::ETAG, tag_header(&stored)?);
     }
     Ok(response)
@@ -174,11 +209,18 @@ fn tag_header(stored: &Stored) -> Result<HeaderValue, Problem> {
 /// Creates or changes many graphs. All or none is done by taking back what was done before the one that failed.
 pub(super) async fn put_list(
     State(app): State<App>,
+    caller: Caller,
     Query(options): Query<Options>,
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
-    let items = documents(&headers, body)?;
+    let own = |(id, document): Listed| {
+        (id, document.and_then(|d| owned(&app, &caller, d, |g| Action::ChangeGraph(g))))
+    };
+    let items: Vec<Listed> = documents(&headers, body)?.into_iter().map(own).collect();
+    let ids: Vec<&str> = items.iter().map(|(id, _)| id.as_str()).collect();
+    caller.summary(format!("{} graphs: {}", ids.len(), ids.join(", ")));
+    let by = caller.principal().clone();
     let each = options.each;
     if let Some(problem) =
         items.iter().find_map(|(id, d)| d.as_ref().err().map(|p| p.clone().of_graph(id))).filter(|_| !each)
@@ -190,7 +232,7 @@ pub(super) async fn put_list(
         let mut graphs: Vec<AppliedGraph> = Vec::new();
         for (id, document) in items {
             let put = match document {
-                Ok(d) => app.put(d, options.node.as_deref(), true, &Precondition::default()).await,
+                Ok(d) => app.put(d, options.node.as_deref(), true, &Precondition::default(), &by).await,
                 Err(problem) => Err(problem),
             };
             match put {
@@ -214,7 +256,7 @@ pub(super) async fn put_list(
                 }),
                 Err(problem) => {
                     for done in graphs.iter().rev().filter(|g| g.outcome != ListOutcome::Unchanged) {
-                        take_back(&app, &done.id, before.graphs.get(&done.id)).await;
+                        take_back(&app, &done.id, before.graphs.get(&done.id), &by).await;
                     }
                     return Err(problem.of_graph(&id));
                 }
@@ -228,10 +270,10 @@ pub(super) async fn put_list(
 }
 
 /// A graph of a list becomes again what it was before.
-async fn take_back(app: &App, id: &str, before: Option<&Stored>) {
+async fn take_back(app: &App, id: &str, before: Option<&Stored>, by: &Principal) {
     let always = Precondition::default();
     let done = match before {
-        None => app.remove(id, &always).await,
+        None => app.remove(id, &always, by).await,
         Some(stored) => app.restore(id, stored).await,
     };
     if let Err(e) = done {
@@ -239,13 +281,21 @@ async fn take_back(app: &App, id: &str, before: Option<&Stored>) {
     }
 }
 
+/// The graph of that identifier, for who may read it. Of others, only those are told that the caller may know.
+pub(super) fn readable(app: &App, caller: &Caller, id: &str) -> Result<Stored, Problem> {
+    let stored = app.graph_for(id, |g| caller.can(&Action::ListGraph(g)))?;
+    caller.may(&Action::ReadGraph(stored.graph.owned(id)))?;
+    Ok(stored)
+}
+
 /// The document of a graph.
 pub(super) async fn get(
     State(app): State<App>,
+    caller: Caller,
     Path(id): Path<String>,
     condition: Precondition,
 ) -> Result<Response, Problem> {
-    let stored = app.graph(&id)?;
+    let stored = readable(&app, &caller, &id)?;
     let headers = [(header::ETAG, tag_header(&stored)?)];
     if condition.differs.is_some_and(|tags| tags.fit(Some(&tag(&stored)))) {
         return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
@@ -254,26 +304,35 @@ pub(super) async fn get(
 }
 
 /// The document of a graph as it was written.
-pub(super) async fn written(State(app): State<App>, Path(id): Path<String>) -> Result<String, Problem> {
-    app.graph(&id).map(|stored| stored.graph.text)
+pub(super) async fn written(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<String, Problem> {
+    readable(&app, &caller, &id).map(|stored| stored.graph.text)
 }
 
 /// Removes a graph.
 pub(super) async fn delete(
     State(app): State<App>,
+    caller: Caller,
     Path(id): Path<String>,
     condition: Precondition,
 ) -> Result<StatusCode, Problem> {
-    to_the_end(async move { app.remove(&id, &condition).await }).await?;
+    let stored = app.graph_for(&id, |g| caller.can(&Action::ListGraph(g)))?;
+    caller.may(&Action::DeleteGraph(stored.graph.owned(&id)))?;
+    caller.before(tag(&stored));
+    to_the_end(async move { app.remove(&id, &condition, caller.principal()).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// State and figures of a graph, of all its nodes together.
 pub(super) async fn status(
     State(app): State<App>,
+    caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<GraphStatus>, Problem> {
-    let stored = app.graph(&id)?;
+    let stored = readable(&app, &caller, &id)?;
     let mut whole: Option<GraphStatus> = None;
     for node in stored.graph.parts.keys() {
         let status: GraphStatus =
@@ -303,11 +362,12 @@ pub(super) async fn status(
 /// What a document would change, and where it would go. Nothing is done.
 pub(super) async fn plan(
     State(app): State<App>,
+    caller: Caller,
     Query(options): Query<Options>,
     headers: HeaderMap,
     body: Received,
 ) -> Result<Json<Plan>, Problem> {
-    let document = document(&headers, body)?;
+    let document = owned(&app, &caller, document(&headers, body)?, |g| Action::PlanGraph(g))?;
     let admission = app.admit(&document, options.node.as_deref(), None)?;
     app.prove(admission.proof).await?;
     let mut whole: Option<Plan> = None;
@@ -321,8 +381,8 @@ pub(super) async fn plan(
     let mut plan = whole.ok_or_else(Problem::internal)?;
     let before = app.view().graphs.contains_key(&plan.graph);
     plan.action = match (before, plan.action) {
-        (false, _) => Action::Create,
-        (true, Action::Create) => Action::Change,
+        (false, _) => plan::Action::Create,
+        (true, plan::Action::Create) => plan::Action::Change,
         (true, action) => action,
     };
     plan.placement = Some(admission.placement);
@@ -339,7 +399,7 @@ fn join(mut a: Plan, b: Plan) -> Plan {
     a.tables.extend(b.tables);
     a.choices.extend(b.choices);
     a.warnings.extend(b.warnings);
-    if a.action == Action::None {
+    if a.action == plan::Action::None {
         a.action = b.action;
     }
     a

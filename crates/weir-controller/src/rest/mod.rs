@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
-use axum::middleware::from_fn;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
 use utoipa_axum::router::OpenApiRouter;
@@ -17,6 +17,7 @@ use utoipa_axum::routes;
 use weir_api::BASE;
 use weir_api::problem::Problem;
 use weir_rest::body::MAX_LIST;
+use weir_rest::login;
 use weir_rest::origin::same_origin;
 
 use crate::controller::Controller;
@@ -29,19 +30,22 @@ const NODE: &str = include_str!("../../../../docs/openapi.json");
 /// Where the resources of one node stand.
 const AT_A_NODE: &str = "/nodes/{name}/v1/{*path}";
 
-/// The routes that a node has not, and their description.
-fn own() -> (Router<App>, Value) {
-    let (router, api) = OpenApiRouter::new()
+/// The routes that a node has not, and that ask who asks.
+fn guarded() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::get, nodes::change, nodes::delete))
         .routes(routes!(nodes::drain))
         .routes(routes!(nodes::links))
         .routes(routes!(nodes::token))
+}
+
+/// Those by which nodes join, which show what they have for it themselves.
+fn open() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
         .routes(routes!(nodes::join))
         .routes(routes!(nodes::renew))
         .routes(routes!(nodes::hello))
-        .split_for_parts();
-    (router, serde_json::to_value(api).unwrap_or_default())
 }
 
 /// The OpenAPI 3.1 description of the interface.
@@ -51,21 +55,41 @@ pub fn openapi() -> Value {
     api["info"]["description"] = json!(
         "Service graphs on the nodes of a domain: what should run and where, what runs, and what happens."
     );
-    let own = own().1;
+    let mut closed = guarded().into_openapi();
+    let paths: Vec<String> = closed.paths.paths.keys().cloned().collect();
+    closed.merge(open().into_openapi());
+    let own = serde_json::to_value(closed).unwrap_or_default();
     for part in ["/paths", "/components/schemas"] {
         let more = own.pointer(part).and_then(Value::as_object).cloned().unwrap_or_default();
         if let Some(all) = api.pointer_mut(part).and_then(Value::as_object_mut) {
             all.extend(more);
         }
     }
+    for path in paths {
+        close(&mut api, &path);
+    }
     api
+}
+
+/// Says that a path asks for a login, as the node's do.
+fn close(api: &mut Value, path: &str) {
+    let login = api["paths"]["/graphs"]["get"]["security"].clone();
+    let refused = api["paths"]["/graphs"]["get"]["responses"].clone();
+    for (_, operation) in api["paths"][path].as_object_mut().into_iter().flatten() {
+        operation["security"] = login.clone();
+        for status in ["401", "403", "429"] {
+            if let Some(response) = refused.get(status) {
+                operation["responses"][status] = response.clone();
+            }
+        }
+    }
 }
 
 /// The interface to a domain.
 pub(crate) fn router(app: App) -> Router {
     let graph = |path: &str| format!("/graphs/{{id}}/{path}");
-    let router = own()
-        .0
+    let guard = from_fn_with_state(app.login.clone(), login::guard);
+    let guarded = Router::from(guarded().merge(login::routes::routes()))
         .route("/graphs", get(graphs::list).post(graphs::create).put(graphs::put_list))
         .route("/graphs/{id}", get(graphs::get).put(graphs::put).delete(graphs::delete))
         .route(&graph("document"), get(graphs::written))
@@ -76,10 +100,13 @@ pub(crate) fn router(app: App) -> Router {
         .route("/images/{name}", get(proxy::image))
         .route("/devices", get(proxy::devices))
         .route("/domain", get(proxy::domain))
-        .route("/health", get(nodes::health))
         .route("/events", get(nodes::events))
         .route("/events/kept", get(nodes::kept))
         .route(AT_A_NODE, get(proxy::node))
+        .route_layer(guard);
+    let router = guarded
+        .merge(Router::from(open()))
+        .route("/health", get(nodes::health))
         .route("/openapi.json", get(|| async { axum::Json(openapi()) }));
     Router::new()
         .nest(BASE, router)

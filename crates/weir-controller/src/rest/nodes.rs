@@ -6,7 +6,7 @@ use axum::response::IntoResponse;
 use axum::response::sse::Sse;
 use axum::{Extension, Json};
 use std::time::SystemTime;
-use weir_api::events::{EventList, Kind};
+use weir_api::events::{Event, EventList, Kind};
 use weir_api::members::{
     Certificate, Drained, DrainedGraph, Hello, JoinRequest, LinkEnd, LinkList, LinkSummary, NodeChange,
     NodeDetails, NodeList, NodeSummary, Presence, RenewRequest, Token, TokenRequest, Welcome,
@@ -14,10 +14,12 @@ use weir_api::members::{
 use weir_api::node::Health;
 use weir_api::problem::Problem;
 use weir_auth::secret::{JoinTerms, Secret, Use};
+use weir_auth::{Action, Graph};
 use weir_rest::body::{Received, json};
 use weir_rest::events::{EventStream, KeptOptions};
 use weir_rest::extract::{Path, Query};
 use weir_rest::listen::Peer;
+use weir_rest::login::Caller;
 use weir_rest::to_the_end;
 use weir_tls::authority::check_name;
 
@@ -35,10 +37,11 @@ const TOKEN: (u32, u64) = (10_000, 365 * 86_400);
 #[utoipa::path(get, path = "/nodes", tag = "nodes", operation_id = "nodes", responses(
     (status = 200, body = NodeList, description = "The nodes, by name."),
 ))]
-pub(super) async fn list(State(app): State<App>) -> Json<NodeList> {
+pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<NodeList>, Problem> {
+    caller.may(&Action::ReadNodes)?;
     let view = app.view();
     let nodes = view.members.iter().map(|(name, member)| app.summary(&view, name, member)).collect();
-    Json(NodeList { nodes })
+    Ok(Json(NodeList { nodes }))
 }
 
 /// A node in full.
@@ -48,8 +51,10 @@ pub(super) async fn list(State(app): State<App>) -> Json<NodeList> {
 ))]
 pub(super) async fn get(
     State(app): State<App>,
+    caller: Caller,
     Path(name): Path<String>,
 ) -> Result<Json<NodeDetails>, Problem> {
+    caller.may(&Action::ReadNodes)?;
     app.details(&name).map(Json)
 }
 
@@ -57,7 +62,8 @@ pub(super) async fn get(
 #[utoipa::path(get, path = "/links", tag = "nodes", operation_id = "links", responses(
     (status = 200, body = LinkList, description = "The links, by the names of their nodes."),
 ))]
-pub(super) async fn links(State(app): State<App>) -> Json<LinkList> {
+pub(super) async fn links(State(app): State<App>, caller: Caller) -> Result<Json<LinkList>, Problem> {
+    caller.may(&Action::ReadNodes)?;
     let view = app.view();
     let online = app.fleet.names().into_iter().collect();
     let end = |e: &End| LinkEnd {
@@ -73,7 +79,7 @@ pub(super) async fn links(State(app): State<App>) -> Json<LinkList> {
         };
         LinkSummary { a: end(&l.a), b: end(&l.b), mtu: l.mtu, tunnels: tunnels.filter(here).count() }
     };
-    Json(LinkList { links: links_of(&view, &online).iter().map(link).collect() })
+    Ok(Json(LinkList { links: links_of(&view, &online).iter().map(link).collect() }))
 }
 
 /// Says whether a node gets new graphs.
@@ -86,10 +92,13 @@ pub(super) async fn links(State(app): State<App>) -> Json<LinkList> {
 ))]
 pub(super) async fn change(
     State(app): State<App>,
+    caller: Caller,
     Path(name): Path<String>,
     body: Received,
 ) -> Result<Json<NodeSummary>, Problem> {
+    caller.may(&Action::ChangeNodes)?;
     let NodeChange { cordoned } = json(body)?.0;
+    caller.summary(format!("{name}: cordoned {cordoned}"));
     app.member(&name)?;
     let (node, changed) = (name.clone(), app.clone());
     to_the_end(async move { changed.cordon(&node, cordoned).await }).await?;
@@ -103,7 +112,13 @@ pub(super) async fn change(
     (status = 409, body = Problem, content_type = "application/problem+json", description = "Graphs are to run there."),
     (status = 507, body = Problem, content_type = "application/problem+json", description = "The disk is full."),
 ))]
-pub(super) async fn delete(State(app): State<App>, Path(name): Path<String>) -> Result<StatusCode, Problem> {
+pub(super) async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    caller.may(&Action::ChangeNodes)?;
+    caller.summary(format!("{name}: forgotten"));
     to_the_end(async move { app.remove_node(&name).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -116,8 +131,11 @@ pub(super) async fn delete(State(app): State<App>, Path(name): Path<String>) -> 
 ))]
 pub(super) async fn drain(
     State(app): State<App>,
+    caller: Caller,
     Path(name): Path<String>,
 ) -> Result<Json<Drained>, Problem> {
+    caller.may(&Action::ChangeNodes)?;
+    caller.summary(format!("{name}: drained"));
     app.member(&name)?;
     to_the_end(async move {
         app.cordon(&name, true).await?;
@@ -141,7 +159,12 @@ pub(super) async fn drain(
     (status = 400, body = Problem, content_type = "application/problem+json", description = "The request has mistakes."),
     (status = 507, body = Problem, content_type = "application/problem+json", description = "The disk is full."),
 ))]
-pub(super) async fn token(State(app): State<App>, body: Received) -> Result<impl IntoResponse, Problem> {
+pub(super) async fn token(
+    State(app): State<App>,
+    caller: Caller,
+    body: Received,
+) -> Result<impl IntoResponse, Problem> {
+    caller.may(&Action::MakeJoinTokens)?;
     let TokenRequest { uses, seconds } = json(body)?.0;
     let (most, longest) = TOKEN;
     if !(1..=most).contains(&uses) || !(1..=longest).contains(&seconds) {
@@ -278,15 +301,32 @@ pub(super) async fn health(State(app): State<App>) -> Json<Health> {
     })
 }
 
-/// What happens in the domain.
-pub(super) async fn events(State(app): State<App>, headers: HeaderMap) -> Result<Sse<EventStream>, Problem> {
-    weir_rest::events::stream(&app.events, &headers, |_| true)
+/// What happens in the domain, as far as the caller may see it.
+pub(super) async fn events(
+    State(app): State<App>,
+    caller: Caller,
+    headers: HeaderMap,
+) -> Result<Sse<EventStream>, Problem> {
+    caller.may(&Action::ReadEvents)?;
+    let login = app.login.clone();
+    let visible = move |event: &Event| login.is_known(caller.principal()) && seen(&caller, event);
+    weir_rest::events::stream(&app.events, &headers, visible)
 }
 
 /// The newest events of those that are kept.
 pub(super) async fn kept(
     State(app): State<App>,
+    caller: Caller,
     Query(options): Query<KeptOptions>,
 ) -> Result<Json<EventList>, Problem> {
-    weir_rest::events::kept(&app.events, options).await.map(Json)
+    caller.may(&Action::ReadEvents)?;
+    weir_rest::events::kept(&app.events, options, move |event| seen(&caller, event)).await.map(Json)
+}
+
+/// Whether somebody may see an event: it is of a graph that was theirs when it happened.
+fn seen(caller: &Caller, event: &Event) -> bool {
+    match &event.graph {
+        Some(id) => caller.can(&Action::ReadGraph(Graph { id, tenant: event.tenant.as_deref() })),
+        None => caller.can(&Action::ReadNodeEvents),
+    }
 }

@@ -12,7 +12,9 @@ use weir_api::domain::{Capability, Domain};
 use weir_api::images::{ImageDetails, ImageList};
 use weir_api::node::DeviceList;
 use weir_api::problem::Problem;
+use weir_auth::{Action, Function, Graph, Place};
 use weir_rest::extract::Path;
+use weir_rest::login::Caller;
 
 use super::App;
 
@@ -33,10 +35,12 @@ async fn forward(app: &App, node: &str, path: &str, request: Request<Body>) -> R
 /// What is behind a graph: at the node that has the graph, or the function that the path names.
 pub(super) async fn graph(
     State(app): State<App>,
+    caller: Caller,
     Path((id, path)): Path<(String, String)>,
     request: Request<Body>,
 ) -> Result<Response, Problem> {
-    let stored = app.graph(&id)?;
+    let stored = app.graph_for(&id, |g| caller.can(&Action::ListGraph(g)))?;
+    may(&caller, stored.graph.owned(&id), request.method(), &path)?;
     let first = stored.graph.parts.keys().next().ok_or_else(Problem::internal)?;
     let function = path.strip_prefix("functions/").and_then(|rest| rest.split('/').next());
     let node = function.and_then(|f| stored.graph.functions.get(f)).unwrap_or(first);
@@ -46,12 +50,35 @@ pub(super) async fn graph(
     forward(&app, node, &format!("/graphs/{path}"), request).await
 }
 
+/// Whether somebody may have what is behind a graph.
+fn may(caller: &Caller, graph: Graph<'_>, method: &Method, path: &str) -> Result<(), Problem> {
+    let parts: Vec<&str> = path.split('/').collect();
+    let function = |id| Function { graph, id };
+    match (method, &parts[..]) {
+        (&Method::GET, ["config"]) => caller.may(&Action::ReadGraph(graph)),
+        (&Method::POST, ["trace"]) => caller.may(&Action::Trace(Place::Graph(graph))),
+        // Its points are in the body, and not all of them are of one function: who may copy all may copy any.
+        (&Method::POST, ["capture"]) => caller.may(&Action::Capture(Place::Graph(graph))),
+        (&Method::GET, ["functions", f, "handlers", _]) => caller.may(&Action::ReadHandler(function(f))),
+        (&Method::PUT, ["functions", f, "handlers", _]) => caller.may(&Action::WriteHandler(function(f))),
+        (&Method::GET, ["functions", f, "log"]) => caller.may(&Action::ReadLog(function(f))),
+        (&Method::GET, ["functions", f, "inside"]) => caller.may(&Action::Shell(function(f))),
+        _ => {
+            let text = format!("there is no {method} of '{path}' of a graph");
+            Err(Problem::new(StatusCode::NOT_FOUND, text))
+        }
+    }
+}
+
 /// What one node says of itself.
 pub(super) async fn node(
     State(app): State<App>,
+    caller: Caller,
     Path((name, path)): Path<(String, String)>,
     request: Request<Body>,
 ) -> Result<Response, Problem> {
+    caller.may(&Action::ReadNodes)?;
+    caller.may(&Action::ReadDevices)?;
     app.member(&name)?;
     forward(&app, &name, &format!("/{path}"), request).await
 }
@@ -76,7 +103,8 @@ async fn each<T: DeserializeOwned + Send + 'static>(app: &App, path: &'static st
 }
 
 /// The images of all nodes.
-pub(super) async fn images(State(app): State<App>) -> Json<ImageList> {
+pub(super) async fn images(State(app): State<App>, caller: Caller) -> Result<Json<ImageList>, Problem> {
+    caller.may(&Action::ReadImages)?;
     let mut all = ImageList { images: Vec::new(), errors: Vec::new() };
     for (_, list) in each::<ImageList>(&app, "/images").await {
         let new: Vec<_> =
@@ -87,15 +115,17 @@ pub(super) async fn images(State(app): State<App>) -> Json<ImageList> {
         all.errors.extend(new);
     }
     all.images.sort_by(|a, b| a.name.cmp(&b.name));
-    Json(all)
+    Ok(Json(all))
 }
 
 /// An image of any node.
 pub(super) async fn image(
     State(app): State<App>,
+    caller: Caller,
     Path(name): Path<String>,
     request: Request<Body>,
 ) -> Result<Json<ImageDetails>, Problem> {
+    caller.may(&Action::ReadImages)?;
     let path = request.uri().path().rsplit_once("/images/").map_or(name.as_str(), |(_, rest)| rest);
     let mut last = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "no node is connected");
     for node in app.fleet.names() {
@@ -108,7 +138,8 @@ pub(super) async fn image(
 }
 
 /// The interfaces of all nodes, as `NODE:INTERFACE`.
-pub(super) async fn devices(State(app): State<App>) -> Json<DeviceList> {
+pub(super) async fn devices(State(app): State<App>, caller: Caller) -> Result<Json<DeviceList>, Problem> {
+    caller.may(&Action::ReadDevices)?;
     let mut devices = Vec::new();
     for (node, list) in each::<DeviceList>(&app, "/devices").await {
         let named = list
@@ -117,11 +148,12 @@ pub(super) async fn devices(State(app): State<App>) -> Json<DeviceList> {
             .map(|d| weir_api::node::DeviceStatus { name: format!("{node}:{}", d.name), ..d });
         devices.extend(named);
     }
-    Json(DeviceList { devices })
+    Ok(Json(DeviceList { devices }))
 }
 
 /// What the domain is to others: one big switch, with the end points of all nodes, as `NODE:INTERFACE`.
-pub(super) async fn domain(State(app): State<App>) -> Json<Domain> {
+pub(super) async fn domain(State(app): State<App>, caller: Caller) -> Result<Json<Domain>, Problem> {
+    caller.may(&Action::ReadDomain)?;
     let mut whole = Domain::default();
     for (node, domain) in each::<Domain>(&app, "/domain").await {
         let named = domain.endpoints.into_iter().map(|e| {
@@ -160,5 +192,5 @@ pub(super) async fn domain(State(app): State<App>) -> Json<Domain> {
         }
         whole.resources.overcommit |= domain.resources.overcommit;
     }
-    Json(whole)
+    Ok(Json(whole))
 }

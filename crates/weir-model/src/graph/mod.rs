@@ -220,6 +220,13 @@ impl ServiceGraph {
         self.0
     }
 
+    /// The same graph, as one of this tenant, or of none. Nothing else in a document depends on whose it is.
+    #[must_use]
+    pub fn of_tenant(mut self, tenant: Option<Id>) -> ServiceGraph {
+        self.0.tenant = tenant;
+        self
+    }
+
     /// The document with its outer `sffg`, as the paper prints it.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::json!({ "sffg": self.0 })

@@ -8,7 +8,9 @@ use weir_api::domain::Domain;
 use weir_api::node::{DeviceList, DeviceStatus};
 use weir_api::problem::Problem;
 use weir_api::status::DropCount;
+use weir_auth::Action;
 use weir_protocol::{Answer, Command};
+use weir_rest::login::Caller;
 
 use super::App;
 use crate::connection::{CallError, DataPlane};
@@ -18,8 +20,9 @@ use crate::reconcile::lsi0_of;
 #[utoipa::path(get, path = "/domain", tag = "node", operation_id = "domain", responses(
     (status = 200, body = Domain, description = "The description. An event `domain` tells when it changes."),
 ))]
-pub(super) async fn domain(State(app): State<App>) -> Json<Domain> {
-    Json(app.domain().await)
+pub(super) async fn domain(State(app): State<App>, caller: Caller) -> Result<Json<Domain>, Problem> {
+    caller.may(&Action::ReadDomain)?;
+    Ok(Json(app.domain().await))
 }
 
 /// The interfaces that the data plane uses, with their counts.
@@ -27,7 +30,8 @@ pub(super) async fn domain(State(app): State<App>) -> Json<Domain> {
     (status = 200, body = DeviceList, description = "The interfaces."),
     (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
 ))]
-pub(super) async fn list(State(app): State<App>) -> Result<Json<DeviceList>, Problem> {
+pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<DeviceList>, Problem> {
+    caller.may(&Action::ReadDevices)?;
     let view = app.view();
     let places = view.graphs.values().flat_map(|e| &e.graph.attachments);
     let interfaces: BTreeSet<String> = places.map(|p| p.interface.clone()).collect();

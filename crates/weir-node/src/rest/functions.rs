@@ -12,10 +12,12 @@ use weir_api::functions::Inside;
 use weir_api::images::{ImageDetails, ImageHandler, ImageList, ImagePort, ImageSummary, Parameter};
 use weir_api::node::Health;
 use weir_api::problem::Problem;
+use weir_auth::{Action, Function};
 use weir_model::template::TemplatePort;
 use weir_protocol::{Answer, Command};
 use weir_rest::body::{Received, bytes};
 use weir_rest::extract::{Path, Query};
+use weir_rest::login::Caller;
 
 use super::{App, entry, log};
 use crate::compute::Compute;
@@ -26,9 +28,15 @@ use crate::instance::{InstanceId, Kind};
 use crate::proof;
 use weir_model::nearest::nearest;
 
-/// A function of a graph.
-fn function(app: &App, id: &str, function: &str) -> Result<FunctionRuntime, Problem> {
-    let e = entry(app, id)?;
+/// A function of a graph, for who may do that with it.
+fn function(
+    app: &App,
+    caller: &Caller,
+    (id, function): (&str, &str),
+    action: fn(Function<'_>) -> Action<'_>,
+) -> Result<FunctionRuntime, Problem> {
+    let e = entry(app, caller, id)?;
+    caller.may(&action(Function { graph: e.owned(), id: function }))?;
     if let Some(c) = e.graph.composed.iter().find(|c| c.id == function) {
         let detail =
             format!("function '{function}' is made of functions: ask for one of {}", c.functions.join(", "));
@@ -52,8 +60,13 @@ fn handler(f: &FunctionRuntime, name: &str) -> Result<PublicHandler, Problem> {
 }
 
 /// The instance of a function that is not inline, and its driver.
-fn instance(app: &App, id: &str, name: &str) -> Result<(InstanceId, Arc<dyn Compute>), Problem> {
-    let f = function(app, id, name)?;
+fn instance(
+    app: &App,
+    caller: &Caller,
+    (id, name): (&str, &str),
+    action: fn(Function<'_>) -> Action<'_>,
+) -> Result<(InstanceId, Arc<dyn Compute>), Problem> {
+    let f = function(app, caller, (id, name), action)?;
     if f.kind == Kind::Inline {
         let detail = format!(
             "function '{name}' is inline: it has no output and no namespaces of its own; 'weir events' shows what its elements print"
@@ -88,10 +101,11 @@ pub(super) struct LogOptions {
     ))]
 pub(super) async fn log(
     State(app): State<App>,
+    caller: Caller,
     Path((id, function)): Path<(String, String)>,
     Query(LogOptions { follow }): Query<LogOptions>,
 ) -> Result<Response, Problem> {
-    let (instance, driver) = instance(&app, &id, &function)?;
+    let (instance, driver) = instance(&app, &caller, (&id, &function), |f| Action::ReadLog(f))?;
     // QEMU's cards look for the data plane again and again, and the first time too early.
     let noise = log::Noise { begins: "qemu-system", has: "Unable to connect character device" };
     let noise = (driver.kind() == Kind::Vm).then_some(noise);
@@ -113,9 +127,10 @@ pub(super) async fn log(
     ))]
 pub(super) async fn inside(
     State(app): State<App>,
+    caller: Caller,
     Path((id, function)): Path<(String, String)>,
 ) -> Result<Json<Inside>, Problem> {
-    let (instance, driver) = instance(&app, &id, &function)?;
+    let (instance, driver) = instance(&app, &caller, (&id, &function), |f| Action::Shell(f))?;
     let launch = driver.inside(&instance)?;
     Ok(Json(Inside { launch: serde_json::to_value(launch).map_err(|_| Problem::internal())? }))
 }
@@ -137,9 +152,10 @@ pub(super) async fn inside(
     ))]
 pub(super) async fn read(
     State(app): State<App>,
+    caller: Caller,
     Path((id, function, name)): Path<(String, String, String)>,
 ) -> Result<String, Problem> {
-    let f = self::function(&app, &id, &function)?;
+    let f = self::function(&app, &caller, (&id, &function), |f| Action::ReadHandler(f))?;
     let public = handler(&f, &name)?;
     if !public.readable {
         return Err(Problem::new(StatusCode::FORBIDDEN, format!("'{name}' can only be written")));
@@ -173,17 +189,20 @@ pub(super) async fn read(
     ))]
 pub(super) async fn write(
     State(app): State<App>,
+    caller: Caller,
     Path((id, function, name)): Path<(String, String, String)>,
     body: Received,
 ) -> Result<StatusCode, Problem> {
-    let f = self::function(&app, &id, &function)?;
+    let f = self::function(&app, &caller, (&id, &function), |f| Action::WriteHandler(f))?;
     let public = handler(&f, &name)?;
     if !public.writable {
         return Err(Problem::new(StatusCode::FORBIDDEN, format!("'{name}' can only be read")));
     }
     let value = String::from_utf8(bytes(body)?.to_vec())
         .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not UTF-8 text: {e}")))?;
-    let graph = entry(&app, &id)?;
+    caller.after(value.clone());
+    caller.summary(format!("handler {name}"));
+    let graph = entry(&app, &caller, &id)?;
     // What a function that is not inline does is part of no proof.
     if f.kind == Kind::Inline && !proof::outlives(&graph.graph, &public.handler, &value) {
         let detail = format!(
@@ -205,7 +224,8 @@ pub(super) async fn write(
 
 /// The images of this node.
 #[utoipa::path(get, path = "/images", tag = "images", responses((status = 200, body = ImageList, description = "The images, and what is wrong with others.")))]
-pub(super) async fn images(State(app): State<App>) -> Json<ImageList> {
+pub(super) async fn images(State(app): State<App>, caller: Caller) -> Result<Json<ImageList>, Problem> {
+    caller.may(&Action::ReadImages)?;
     let found = app.tried_images().await;
     let summary = |t: &weir_model::template::Template| ImageSummary {
         name: t.name.to_string(),
@@ -218,7 +238,7 @@ pub(super) async fn images(State(app): State<App>) -> Json<ImageList> {
         params: t.params.iter().map(Parameter::new).collect(),
         handlers: t.handlers.iter().map(|(n, h)| (n.clone(), access(h.access).to_owned())).collect(),
     };
-    Json(ImageList { images: found.templates.values().map(summary).collect(), errors: found.errors })
+    Ok(Json(ImageList { images: found.templates.values().map(summary).collect(), errors: found.errors }))
 }
 
 /// An image in full.
@@ -228,8 +248,10 @@ pub(super) async fn images(State(app): State<App>) -> Json<ImageList> {
 ))]
 pub(super) async fn image(
     State(app): State<App>,
+    caller: Caller,
     Path(name): Path<String>,
 ) -> Result<Json<ImageDetails>, Problem> {
+    caller.may(&Action::ReadImages)?;
     let found = app.images().await;
     let Some(t) = found.templates.get(&name) else {
         let hint = nearest(&name, found.templates.keys().map(String::as_str));

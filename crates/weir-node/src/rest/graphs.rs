@@ -11,10 +11,13 @@ use weir_api::graphs::{AppliedGraph, AppliedList, Changed, GraphSummary, ListOut
 use weir_api::plan::Plan;
 use weir_api::problem::{Mistake, Problem};
 use weir_api::status::GraphStatus;
+use weir_auth::Action;
+use weir_model::value::Id;
 use weir_protocol::{Answer, Command};
-use weir_rest::body::{Document, Received, document, documents};
+use weir_rest::body::{Document, Listed, Received, document, documents};
 use weir_rest::extract::{Path, Query};
 use weir_rest::listen::Peer;
+use weir_rest::login::Caller;
 use weir_rest::precondition::Precondition;
 use weir_rest::to_the_end;
 
@@ -32,7 +35,8 @@ fn owner(app: &App, peer: &Peer) -> Option<String> {
 
 /// All graphs.
 #[utoipa::path(get, path = "/graphs", tag = "graphs", responses((status = 200, body = Vec<GraphSummary>, description = "The graphs, by identifier.")))]
-pub(super) async fn list(State(app): State<App>) -> Json<Vec<GraphSummary>> {
+pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Vec<GraphSummary>>, Problem> {
+    caller.may(&Action::ListGraphs)?;
     let view = app.view();
     let mut states = app.states(view.graphs.keys().map(String::as_str)).await;
     let text = |document: &serde_json::Value, key: &str| document.get(key)?.as_str().map(str::to_owned);
@@ -48,7 +52,8 @@ pub(super) async fn list(State(app): State<App>) -> Json<Vec<GraphSummary>> {
         state: states.remove(id).unwrap_or(weir_api::status::State::Starting),
         drift: app.drift_of(id).len(),
     };
-    Json(view.graphs.iter().map(summary).collect())
+    let seen = view.graphs.iter().filter(|(_, e)| caller.can(&Action::ListGraph(e.owned())));
+    Ok(Json(seen.map(summary).collect()))
 }
 
 /// How many functions run, without what stands for ports of those that are made of functions.
@@ -70,12 +75,13 @@ fn shown_functions(graph: &DesiredGraph) -> usize {
 pub(super) async fn create(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
+    caller: Caller,
     condition: Precondition,
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
     let graph = Document { owner: owner(&app, &peer), ..document(&headers, body)?.on_one_node()? };
-    apply(app, graph, How { change: false, ..How::default() }, condition).await
+    apply(app, caller, graph, How { change: false, ..How::default() }, condition).await
 }
 
 /// How a list of documents is applied.
@@ -106,20 +112,26 @@ pub(super) struct ListOptions {
 pub(super) async fn put_list(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
+    caller: Caller,
     Query(ListOptions { each, again }): Query<ListOptions>,
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
-    let items = documents(&headers, body)?.into_iter();
-    let items: Vec<_> = items.map(|(id, d)| (id, d.and_then(Document::on_one_node))).collect();
+    let owner = owner(&app, &peer);
+    let own = |(id, document): Listed| {
+        let document = document.and_then(Document::on_one_node);
+        let document = document.map(|d| Document { owner: owner.clone(), ..d });
+        (id, document.and_then(|d| owned(&app, &caller, d, |g| Action::ChangeGraph(g))))
+    };
+    let items: Vec<Listed> = documents(&headers, body)?.into_iter().map(own).collect();
+    let ids: Vec<&str> = items.iter().map(|(id, _)| id.as_str()).collect();
+    caller.summary(format!("{} graphs: {}", ids.len(), ids.join(", ")));
     let wrong = items.iter().find_map(|(id, d)| d.as_ref().err().map(|p| p.clone().of_graph(id)));
     if let Some(problem) = wrong.filter(|_| !each) {
         return Err(problem);
     }
-    let owner = owner(&app, &peer);
-    let owned = |d: &Document| Document { owner: owner.clone(), ..d.clone() };
-    let good: Vec<Document> = items.iter().filter_map(|(_, d)| d.as_ref().ok().map(owned)).collect();
-    let how = How { change: true, together: !each, again };
+    let good: Vec<Document> = items.iter().filter_map(|(_, d)| d.as_ref().ok().cloned()).collect();
+    let how = How { by: caller.principal().clone(), change: true, together: !each, again };
     let node = app.clone();
     let done = tokio::spawn(async move { node.put_all(good, how).await }).await;
     let done = done.map_err(|e| ApplyError::Internal(e.to_string()))?;
@@ -198,6 +210,7 @@ pub(super) struct PutOptions {
 pub(super) async fn put(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
+    caller: Caller,
     Path(id): Path<String>,
     Query(PutOptions { again }): Query<PutOptions>,
     condition: Precondition,
@@ -215,15 +228,48 @@ pub(super) async fn put(
         });
         return Err(problem);
     }
-    apply(app, graph, How { again, ..How::default() }, condition).await
+    apply(app, caller, graph, How { again, ..How::default() }, condition).await
 }
 
-async fn apply(app: App, graph: Document, how: How, condition: Precondition) -> Result<Response, Problem> {
+/// A document, as one of who brings it, if they may do that with its graph. Whose graph is there, is looked at again when it is changed.
+fn owned(
+    app: &App,
+    caller: &Caller,
+    document: Document,
+    action: fn(weir_auth::Graph<'_>) -> Action<'_>,
+) -> Result<Document, Problem> {
+    let (id, named) = (document.graph.id.to_string(), document.graph.tenant.as_ref().map(Id::as_str));
+    let tenant = caller.principal().tenant_of_document(&id, named)?;
+    if let Some(there) = app.graph(&id) {
+        caller.may(&action(there.owned()))?;
+    }
+    caller.may(&action(weir_auth::Graph { id: &id, tenant: tenant.as_deref() }))?;
+    let graph = document.graph.clone().of_tenant(tenant.and_then(|t| t.parse().ok()));
+    Ok(Document { graph, ..document })
+}
+
+async fn apply(
+    app: App,
+    caller: Caller,
+    graph: Document,
+    how: How,
+    condition: Precondition,
+) -> Result<Response, Problem> {
+    let graph = owned(&app, &caller, graph, |g| Action::ChangeGraph(g))?;
+    let how = How { by: caller.principal().clone(), ..how };
     let id = graph.graph.id.to_string();
+    if let Some(before) = app.graph(&id) {
+        caller.before(before.tag());
+    }
     let node = app.clone();
     let applied = to_the_end(async move { node.put(graph, how, &condition).await }).await?;
     let Applied { revision, outcome } = applied;
     let created = outcome == Outcome::Created;
+    caller.summary(match outcome {
+        Outcome::Created => "created",
+        Outcome::Changed => "changed",
+        Outcome::Unchanged => "unchanged",
+    });
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     let location = format!("{BASE}/graphs/{id}");
     let warnings = app.graph(&id).map(|e| mtu::told(&e.graph)).unwrap_or_default();
@@ -235,9 +281,17 @@ async fn apply(app: App, graph: Document, how: How, condition: Precondition) -> 
     }
     // Another change may have come in between: its tag is not of what this request made.
     if let Some(entry) = app.graph(&id).filter(|e| e.revision == revision) {
+        caller.after(entry.tag());
         response.headers_mut().insert(header::ETAG, tag_header(&entry)?);
     }
     Ok(response)
+}
+
+/// The graph of that identifier, for who may read it.
+fn readable(app: &App, caller: &Caller, id: &str) -> Result<Entry, Problem> {
+    let e = entry(app, caller, id)?;
+    caller.may(&Action::ReadGraph(e.owned()))?;
+    Ok(e)
 }
 
 fn tag_header(entry: &Entry) -> Result<HeaderValue, Problem> {
@@ -254,10 +308,11 @@ fn tag_header(entry: &Entry) -> Result<HeaderValue, Problem> {
 ))]
 pub(super) async fn get(
     State(app): State<App>,
+    caller: Caller,
     Path(id): Path<String>,
     condition: Precondition,
 ) -> Result<Response, Problem> {
-    let e = entry(&app, &id)?;
+    let e = readable(&app, &caller, &id)?;
     let tag = [(header::ETAG, tag_header(&e)?)];
     if condition.differs.is_some_and(|tags| tags.fit(Some(&e.tag()))) {
         return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
@@ -271,8 +326,12 @@ pub(super) async fn get(
     (status = 200, body = String, content_type = "text/plain", description = "The text, in YAML or JSON."),
     (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph."),
 ))]
-pub(super) async fn written(State(app): State<App>, Path(id): Path<String>) -> Result<String, Problem> {
-    let graph = entry(&app, &id)?.graph;
+pub(super) async fn written(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<String, Problem> {
+    let graph = readable(&app, &caller, &id)?.graph;
     // Stores of earlier versions kept what it says only.
     let canonical = || format!("{:#}\n", serde_json::json!({ "sffg": graph.document }));
     Ok(graph.text.clone().unwrap_or_else(canonical))
@@ -292,13 +351,16 @@ pub(super) async fn written(State(app): State<App>, Path(id): Path<String>) -> R
 pub(super) async fn delete(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
+    caller: Caller,
     Path(id): Path<String>,
     condition: Precondition,
 ) -> Result<Response, Problem> {
-    entry(&app, &id)?;
-    let (graph, by) = (id.clone(), owner(&app, &peer));
-    let later = to_the_end(async move { app.remove(&graph, &condition, by.as_deref()).await }).await?;
-    Ok(match later {
+    let e = entry(&app, &caller, &id)?;
+    caller.may(&Action::DeleteGraph(e.owned()))?;
+    caller.before(e.tag());
+    let (graph, owner) = (id.clone(), owner(&app, &peer));
+    let remove = async move { app.remove(&graph, &condition, caller.principal(), owner.as_deref()).await };
+    Ok(match to_the_end(remove).await? {
         None => StatusCode::NO_CONTENT.into_response(),
         Some(reason) => (StatusCode::ACCEPTED, Json(RemovedLater { id, reason })).into_response(),
     })
@@ -312,9 +374,10 @@ pub(super) async fn delete(
 ))]
 pub(super) async fn status(
     State(app): State<App>,
+    caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<GraphStatus>, Problem> {
-    let e = entry(&app, &id)?;
+    let e = readable(&app, &caller, &id)?;
     let drift = app.drift_of(&id);
     let health = |f: &FunctionRuntime| app.health(&e.graph, f);
     let drops = app.drops(&e.graph).await;
@@ -328,8 +391,12 @@ pub(super) async fn status(
     (status = 200, body = String, content_type = "text/plain", description = "The configuration."),
     (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph."),
 ))]
-pub(super) async fn config(State(app): State<App>, Path(id): Path<String>) -> Result<String, Problem> {
-    let graph = entry(&app, &id)?.graph;
+pub(super) async fn config(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<String, Problem> {
+    let graph = readable(&app, &caller, &id)?.graph;
     let name = graph.document.get("name").and_then(|n| n.as_str()).unwrap_or_default();
     Ok(format!("// Graph {id}: {}\n{}", name.replace(['\n', '\r'], " "), graph.switch.config))
 }
@@ -345,10 +412,12 @@ pub(super) async fn config(State(app): State<App>, Path(id): Path<String>) -> Re
 ))]
 pub(super) async fn plan(
     State(app): State<App>,
+    caller: Caller,
     headers: HeaderMap,
     body: Received,
 ) -> Result<Json<Plan>, Problem> {
     let document = document(&headers, body)?.on_one_node()?;
+    let document = owned(&app, &caller, document, |g| Action::PlanGraph(g))?;
     let graph = app.compile(document.graph).await?;
     let old = app.graph(&graph.id).map(|e| e.graph);
     let tables = match app.plane.call(Command::Status { graph: graph.id.clone() }).await {

@@ -13,14 +13,16 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
-use axum::middleware::from_fn;
+use axum::middleware::{from_fn, from_fn_with_state};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 use weir_api::BASE;
 use weir_api::problem::Problem;
+use weir_auth::Action;
 use weir_model::nearest::nearest;
 use weir_rest::body::MAX_LIST;
+use weir_rest::login::{self, Caller};
 use weir_rest::origin::same_origin;
 
 use crate::engine::Engine;
@@ -29,9 +31,9 @@ use crate::node::{Entry, Node};
 /// What handlers get.
 pub(crate) type App = Arc<Node<Engine>>;
 
-/// The routes and their description.
-fn routes() -> (Router<App>, serde_json::Value) {
-    let (router, api) = OpenApiRouter::new()
+/// The routes that ask who asks.
+fn guarded() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
         .routes(routes!(graphs::list, graphs::create, graphs::put_list))
         .routes(routes!(graphs::get, graphs::put, graphs::delete))
         .routes(routes!(graphs::status))
@@ -45,19 +47,22 @@ fn routes() -> (Router<App>, serde_json::Value) {
         .routes(routes!(functions::image))
         .routes(routes!(devices::list))
         .routes(routes!(devices::domain))
-        .routes(routes!(functions::health))
         .routes(routes!(streams::events))
         .routes(routes!(streams::kept))
         .routes(routes!(streams::trace))
         .routes(routes!(streams::capture))
-        .routes(routes!(openapi::get))
-        .split_for_parts();
-    (router, openapi::complete(api))
+        .merge(login::routes::routes())
+}
+
+/// Those for everyone: who has no login yet finds out here what to do.
+fn open() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(functions::health)).routes(routes!(openapi::get))
 }
 
 /// The OpenAPI 3.1 description of the interface.
 pub fn openapi() -> serde_json::Value {
-    routes().1
+    let closed: Vec<String> = guarded().into_openapi().paths.paths.into_keys().collect();
+    openapi::complete(guarded().merge(open()).into_openapi(), &closed)
 }
 
 /// The interface to a node.
@@ -65,8 +70,10 @@ pub(crate) fn router(app: App) -> Router {
     // The page's scripts are part of this program: it works on a node without the Internet.
     let page = SwaggerUi::new("/docs")
         .config(Config::from("/v1/openapi.json").try_it_out_enabled(true).validator_url("none"));
+    let guard = from_fn_with_state(app.login.clone(), login::guard);
+    let routes = Router::from(guarded()).route_layer(guard).merge(Router::from(open()));
     Router::new()
-        .nest(BASE, routes().0)
+        .nest(BASE, routes)
         .merge(page)
         .fallback(|method: Method, uri: Uri| async move {
             Problem::new(
@@ -83,11 +90,12 @@ pub(crate) fn router(app: App) -> Router {
         .with_state(app)
 }
 
-/// The graph of that identifier.
-fn entry(app: &App, id: &str) -> Result<Entry, Problem> {
+/// The graph of that identifier. Of others, only those are told that the caller may know.
+fn entry(app: &App, caller: &Caller, id: &str) -> Result<Entry, Problem> {
     app.graph(id).ok_or_else(|| {
         let view = app.view();
-        let hint = nearest(id, view.graphs.keys().map(String::as_str));
+        let known = view.graphs.values().filter(|e| caller.can(&Action::ListGraph(e.owned())));
+        let hint = nearest(id, known.map(|e| e.graph.id.as_str()));
         Problem::new(StatusCode::NOT_FOUND, format!("there is no graph '{id}'{hint}"))
     })
 }

@@ -15,8 +15,9 @@ pub(super) async fn get() -> Json<Value> {
     Json(super::openapi())
 }
 
-/// Adds what the routes themselves do not tell: the title, and the schema of graph documents.
-pub(super) fn complete(api: OpenApi) -> Value {
+/// Adds what the routes themselves do not tell: the title, the schema of graph documents, and how one logs in; `closed` are the
+/// paths that ask for a login, if the node does.
+pub(super) fn complete(api: OpenApi, closed: &[String]) -> Value {
     let mut api = serde_json::to_value(api).unwrap_or_default();
     api["info"] = json!({
         "title": "Weir node",
@@ -41,7 +42,45 @@ pub(super) fn complete(api: OpenApi) -> Value {
         json!({ "required": true, "content": { "application/json": { "schema": list } } });
     api["paths"]["/graphs/{id}"]["get"]["responses"]["200"]["content"] =
         json!({ "application/json": { "schema": { "$ref": GRAPH } } });
+    log_in(&mut api, closed);
     api
+}
+
+/// Describes the login.
+fn log_in(api: &mut Value, closed: &[String]) {
+    api["components"]["securitySchemes"]["token"] = json!({
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "A JSON Web Token that is signed for each request with an Ed25519 key that the node knows (docs/access.md), or the \
+                        admin token. Without 'weir node --login' none is asked for.",
+    });
+    api["security"] = json!([{}, { "token": [] }]);
+    let problem = |description: &str| {
+        let schema = json!({ "$ref": "#/components/schemas/Problem" });
+        json!({ "description": description, "content": { "application/problem+json": { "schema": schema } } })
+    };
+    let answers = [
+        ("401", "The node asks for a login, and there is none, or none that it knows."),
+        ("403", "Who asks may not."),
+        ("429", "The tenant asks more often than its quota."),
+        ("503", "The node has seen more tokens lately than it can remember."),
+    ];
+    let paths = api["paths"].as_object_mut().into_iter().flatten();
+    for (path, item) in paths {
+        for operation in item.as_object_mut().into_iter().flat_map(|o| o.values_mut()) {
+            if !closed.contains(path) {
+                operation["security"] = json!([]);
+                continue;
+            }
+            for (status, description) in answers {
+                let responses = &mut operation["responses"];
+                if responses[status].is_null() {
+                    responses[status] = problem(description);
+                }
+            }
+        }
+    }
 }
 
 /// References within the schema count from the whole description here.
@@ -103,6 +142,9 @@ mod tests {
         routes.sort();
         let expected = [
             "delete /graphs/{id}",
+            "delete /keys/{name}",
+            "delete /tenants/{name}",
+            "get /audit",
             "get /devices",
             "get /domain",
             "get /events",
@@ -118,7 +160,11 @@ mod tests {
             "get /health",
             "get /images",
             "get /images/{name}",
+            "get /keys",
             "get /openapi.json",
+            "get /tenants",
+            "get /tenants/{name}",
+            "get /whoami",
             "post /graphs",
             "post /graphs/{id}/capture",
             "post /graphs/{id}/trace",
@@ -126,6 +172,8 @@ mod tests {
             "put /graphs",
             "put /graphs/{id}",
             "put /graphs/{id}/functions/{function}/handlers/{name}",
+            "put /keys/{name}",
+            "put /tenants/{name}",
         ];
         assert_eq!(routes, expected);
         let mut found = Vec::new();

@@ -38,6 +38,8 @@ impl From<ApplyError> for Problem {
             }
             ApplyError::Condition(_) => Problem::new(StatusCode::PRECONDITION_FAILED, detail),
             ApplyError::Twice(_) => Problem::new(StatusCode::BAD_REQUEST, detail),
+            ApplyError::Denied(denied) => denied.into(),
+            ApplyError::OverQuota(over) => over.into(),
             ApplyError::Missing(_) => Problem::new(StatusCode::NOT_FOUND, detail),
             ApplyError::Invalid(errors) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
                 .with(errors.into_iter().map(|e| Mistake { path: e.at, ..e.what.into() })),

@@ -15,10 +15,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use weir_api::events::{Event, EventList};
 use weir_api::problem::Problem;
 use weir_api::watch::{CaptureRequest, Captured, TraceRequest};
+use weir_auth::{Action, Function, Graph, Place};
 use weir_protocol::Command;
 use weir_rest::body::{Received, json};
 use weir_rest::events::KeptOptions;
 use weir_rest::extract::{Path, Query};
+use weir_rest::login::Caller;
 
 use super::{App, entry};
 use crate::connection::EventStream;
@@ -40,14 +42,29 @@ const MAX_TRACE: u32 = 10_000;
     ))]
 pub(super) async fn trace(
     State(app): State<App>,
+    caller: Caller,
     Path(id): Path<String>,
     body: Received,
 ) -> Result<Response, Problem> {
     let request: TraceRequest = json(body)?.0;
-    entry(&app, &id)?;
+    let e = entry(&app, &caller, &id)?;
+    caller.may(&Action::Trace(Place::Graph(e.owned())))?;
+    caller.summary(format!("filter {:?}", request.filter));
     let count = request.count.clamp(1, MAX_TRACE);
-    let events = app.plane.stream(Command::Trace { graph: id, filter: request.filter, count }).await?;
-    Ok(lines(events, |event| vec![event.clone()]))
+    let command = Command::Trace { graph: id, filter: request.filter, count };
+    let events = app.plane.stream(command).await?;
+    // Packets go on in other graphs.
+    let seen = move |graph: &str| match app.graph(graph) {
+        Some(e) => caller.can(&Action::ReadGraph(e.owned())),
+        None => caller.can(&Action::ReadDevices),
+    };
+    Ok(lines(events, move |event| {
+        let mut event = event.clone();
+        if let weir_protocol::Event::Trace { steps, .. } = &mut event {
+            steps.retain(|step| step.graph == e.graph.id || seen(&step.graph));
+        }
+        vec![event]
+    }))
 }
 
 /// Copies packets of a graph as they pass some places. The body is one JSON value a line for each packet.
@@ -63,11 +80,21 @@ pub(super) async fn trace(
     ))]
 pub(super) async fn capture(
     State(app): State<App>,
+    caller: Caller,
     Path(id): Path<String>,
     body: Received,
 ) -> Result<Response, Problem> {
     let CaptureRequest { points, direction, filter, snaplen, count } = json(body)?.0;
-    let e = entry(&app, &id)?;
+    let e = entry(&app, &caller, &id)?;
+    if points.is_empty() {
+        caller.may(&Action::Capture(Place::Graph(e.owned())))?;
+    }
+    for point in &points {
+        let function = point.strip_prefix("sf:").and_then(|p| p.split(':').next());
+        let function = function.map(|id| Place::Function(Function { graph: e.owned(), id }));
+        caller.may(&Action::Capture(function.unwrap_or(Place::Graph(e.owned()))))?;
+    }
+    caller.summary(format!("{} filter {filter:?}", points.join(" ")));
     let watched = points_of(&*app.plane, &e.graph, &points, direction).await?;
     let command = Command::Capture {
         graph: id,
@@ -148,9 +175,13 @@ fn lines<T: Serialize>(
     ))]
 pub(super) async fn events(
     State(app): State<App>,
+    caller: Caller,
     headers: HeaderMap,
 ) -> Result<Sse<weir_rest::events::EventStream>, Problem> {
-    weir_rest::events::stream(&app.events, &headers, |_| true)
+    caller.may(&Action::ReadEvents)?;
+    let login = app.login.clone();
+    let visible = move |event: &Event| login.is_known(caller.principal()) && seen(&caller, event);
+    weir_rest::events::stream(&app.events, &headers, visible)
 }
 
 /// The newest events of those that are kept.
@@ -160,7 +191,17 @@ pub(super) async fn events(
 ))]
 pub(super) async fn kept(
     State(app): State<App>,
+    caller: Caller,
     Query(options): Query<KeptOptions>,
 ) -> Result<Json<EventList>, Problem> {
-    weir_rest::events::kept(&app.events, options).await.map(Json)
+    caller.may(&Action::ReadEvents)?;
+    weir_rest::events::kept(&app.events, options, move |event| seen(&caller, event)).await.map(Json)
+}
+
+/// Whether somebody may see an event: it is of a graph that was theirs when it happened.
+fn seen(caller: &Caller, event: &Event) -> bool {
+    match &event.graph {
+        Some(id) => caller.can(&Action::ReadGraph(Graph { id, tenant: event.tenant.as_deref() })),
+        None => caller.can(&Action::ReadNodeEvents),
+    }
 }

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         snaplen: args.snaplen,
         count: args.count,
     };
-    let events = args.node.client().capture(&args.graph, &request)?;
+    let events = args.node.client()?.capture(&args.graph, &request)?;
     let out: Box<dyn Write> = if standard {
         Box::new(BufWriter::new(io::stdout()))
     } else {

@@ -7,14 +7,16 @@ use clap_complete::engine::CompletionCandidate;
 use weir_api::client::NodeClient;
 use weir_api::status::GraphStatus;
 
-use super::{classes, handler, remote};
+use super::remote::NodeArgs;
+use super::{classes, handler};
+use crate::contexts::Contexts;
 
 /// How long a user who pressed Tab waits for a node.
 const PATIENCE: Duration = Duration::from_millis(400);
 
 /// The graphs of the node.
 pub(crate) fn graphs() -> Vec<CompletionCandidate> {
-    let graphs = node().graphs().unwrap_or_default();
+    let graphs = node().and_then(|n| n.graphs().ok()).unwrap_or_default();
     graphs.into_iter().map(|g| CompletionCandidate::new(g.id).help(Some(g.name.into()))).collect()
 }
 
@@ -35,7 +37,8 @@ pub(crate) fn functions() -> Vec<CompletionCandidate> {
 /// The public handlers of the function that is named on the command line.
 pub(crate) fn handlers() -> Vec<CompletionCandidate> {
     let Some(status) = status() else { return Vec::new() };
-    let found = handler::list(&node(), &status.id).unwrap_or_default();
+    let Some(node) = node() else { return Vec::new() };
+    let found = handler::list(&node, &status.id).unwrap_or_default();
     let words: Vec<String> = std::env::args().collect();
     let of_line = found.into_iter().filter(|h| words.contains(&h.function));
     of_line.map(|h| CompletionCandidate::new(h.handler).help(Some(h.access.into()))).collect()
@@ -43,7 +46,7 @@ pub(crate) fn handlers() -> Vec<CompletionCandidate> {
 
 /// The images of the node.
 pub(crate) fn images() -> Vec<CompletionCandidate> {
-    let images = node().images().map(|list| list.images).unwrap_or_default();
+    let images = node().and_then(|n| n.images().ok()).map(|list| list.images).unwrap_or_default();
     images.into_iter().map(|i| CompletionCandidate::new(i.name).help(Some(i.description.into()))).collect()
 }
 
@@ -59,33 +62,49 @@ pub(crate) fn elements() -> Vec<CompletionCandidate> {
 
 /// The first graph of the node that is a word of the command line.
 fn status() -> Option<GraphStatus> {
-    let node = node();
+    let node = node()?;
     let graphs = node.graphs().ok()?;
     let graph = std::env::args().find(|word| graphs.iter().any(|g| g.id == *word))?;
     node.status(&graph).ok()
 }
 
 /// The node that the command line so far asks for.
-fn node() -> NodeClient {
+fn node() -> Option<NodeClient> {
     let words: Vec<String> = std::env::args().collect();
-    NodeClient::with_timeout(&address(&words), PATIENCE)
+    of_line(&words).client_within(PATIENCE).ok()
 }
 
-fn address(words: &[String]) -> String {
-    let after = words.iter().position(|w| w == "--node").and_then(|at| words.get(at + 1));
-    let joined = words.iter().find_map(|w| w.strip_prefix("--node="));
-    let given = joined.map(str::to_owned).or_else(|| after.cloned());
-    given.or_else(|| std::env::var("WEIR_NODE").ok()).unwrap_or_else(|| remote::DEFAULT.to_owned())
+/// The options of a command line that say which node is meant.
+fn of_line(words: &[String]) -> NodeArgs {
+    let value = |option: &str, variable: &str| {
+        let after = words.iter().position(|w| w == option).and_then(|at| words.get(at + 1)).cloned();
+        let joined = words.iter().find_map(|w| w.strip_prefix(option)?.strip_prefix('=').map(str::to_owned));
+        joined.or(after).or_else(|| std::env::var(variable).ok())
+    };
+    NodeArgs { node: value("--node", "WEIR_NODE"), context: value("--context", "WEIR_CONTEXT") }
+}
+
+/// The user's contexts.
+pub(crate) fn contexts() -> Vec<CompletionCandidate> {
+    let contexts = Contexts::load().unwrap_or_default().contexts;
+    contexts.into_iter().map(|(name, c)| CompletionCandidate::new(name).help(Some(c.url.into()))).collect()
+}
+
+/// The user's keys.
+pub(crate) fn keys_of_user() -> Vec<CompletionCandidate> {
+    crate::contexts::keys_of_user().into_iter().map(CompletionCandidate::new).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::address;
+    use super::of_line;
 
     #[test]
     fn the_node_of_the_line_is_asked() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(address(&words("weir show --node http://a:1 x")), "http://a:1");
-        assert_eq!(address(&words("weir --node=b:2 show")), "b:2");
+        let node = |line: &str| of_line(&words(line));
+        assert_eq!(node("weir show --node http://a:1 x").node.as_deref(), Some("http://a:1"));
+        assert_eq!(node("weir --node=b:2 show").node.as_deref(), Some("b:2"));
+        assert_eq!(node("weir --context lab show").context.as_deref(), Some("lab"));
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use weir_controller::Options;
 
-use super::node::shutdown;
+use super::node::{announce, shutdown};
 use crate::ui::{Failure, Ui};
 
 /// Options of `weir controller`.
@@ -20,6 +20,12 @@ pub(crate) struct Args {
     /// Where nodes, graphs and where they are are remembered; the certificate authority is beside it
     #[arg(long, value_name = "FILE", default_value = "/var/lib/weir/controller.db")]
     store: PathBuf,
+    /// Another name of the controller, HOST or HOST:PORT, under which clients reach it (may be repeated)
+    #[arg(long, value_name = "HOST")]
+    hostname: Vec<String>,
+    /// Make a new admin token, print it, and end; the one before is good no more. No controller may run with the store
+    #[arg(long)]
+    new_admin_token: bool,
     /// How long certificates of nodes hold, in seconds; nodes renew them in time
     #[arg(long, value_name = "SECONDS", default_value_t = 30 * 86_400, value_parser = clap::value_parser!(u64).range(10..=315_360_000))]
     certificates: u64,
@@ -34,9 +40,16 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let filter = tracing_subscriber::EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| "info".into());
     let colour = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(std::io::stderr).init();
-    let Args { listen, store, certificates } = args;
+    if args.new_admin_token {
+        let token = weir_controller::new_admin_token(&args.store).map_err(|e| Failure::Other(e.into()))?;
+        return Ok(
+            ui.print(&serde_json::json!({ "token": token.reveal() }), || format!("{}\n", token.reveal()))?
+        );
+    }
+    let Args { listen, store, certificates, hostname: hostnames, .. } = args;
     ui.progress(&format!("REST on https://{listen}; Ctrl-C ends the controller, not the nodes"));
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-    let options = Options { listen, store, certificates: Duration::from_secs(certificates) };
+    let options =
+        Options { announce, hostnames, listen, store, certificates: Duration::from_secs(certificates) };
     runtime.block_on(weir_controller::run(options, shutdown())).map_err(|e| Failure::Other(e.into()))
 }

@@ -74,11 +74,11 @@ pub(crate) struct TokenArgs {
 pub(crate) fn get(args: &GetArgs, ui: &Ui) -> Result<(), Failure> {
     match &args.what {
         What::Nodes(args) => {
-            let list = args.node.client().nodes()?;
+            let list = args.node.client()?.nodes()?;
             ui.print(&list, || nodes_text(&list.nodes))?;
         }
         What::Links(args) => {
-            let list = args.node.client().links()?;
+            let list = args.node.client()?.links()?;
             ui.print(&list, || {
                 let mut rows =
                     vec![["NODE", "FROM", "NODE", "TO", "MTU", "TUNNELS"].map(str::to_owned).to_vec()];
@@ -153,7 +153,7 @@ fn since(ms: u64) -> String {
 
 pub(crate) fn describe(args: &DescribeArgs, ui: &Ui) -> Result<(), Failure> {
     let Describe::Node(args) = &args.what;
-    let details = args.node.client().node(&args.name)?;
+    let details = args.node.client()?.node(&args.name)?;
     ui.print(&details, || details_text(&details, *ui))?;
     Ok(())
 }
@@ -183,7 +183,7 @@ fn details_text(d: &NodeDetails, ui: Ui) -> String {
 }
 
 pub(crate) fn cordon(args: &NodeNameArgs, cordoned: bool, ui: &Ui) -> Result<(), Failure> {
-    let node = args.node.client().cordon(&args.name, cordoned)?;
+    let node = args.node.client()?.cordon(&args.name, cordoned)?;
     ui.print(&node, || {
         let what = if cordoned { "cordoned: it gets no new graphs" } else { "uncordoned" };
         format!("node {}: {what}\n", node.name)
@@ -192,7 +192,7 @@ pub(crate) fn cordon(args: &NodeNameArgs, cordoned: bool, ui: &Ui) -> Result<(),
 }
 
 pub(crate) fn drain(args: &NodeNameArgs, ui: &Ui) -> Result<(), Failure> {
-    let drained = args.node.client().drain(&args.name)?;
+    let drained = args.node.client()?.drain(&args.name)?;
     ui.print(&drained, || {
         let mut out = format!("node {}: cordoned\n", args.name);
         for g in &drained.graphs {
@@ -211,7 +211,7 @@ pub(crate) fn drain(args: &NodeNameArgs, ui: &Ui) -> Result<(), Failure> {
 }
 
 pub(crate) fn forget(args: &NodeNameArgs, ui: &Ui) -> Result<(), Failure> {
-    args.node.client().forget(&args.name)?;
+    args.node.client()?.forget(&args.name)?;
     ui.print(&serde_json::json!({ "name": args.name, "forgotten": true }), || {
         format!("node {}: forgotten; its connection and its certificate are not taken any more\n", args.name)
     })?;
@@ -220,7 +220,7 @@ pub(crate) fn forget(args: &NodeNameArgs, ui: &Ui) -> Result<(), Failure> {
 
 pub(crate) fn token(args: &TokenArgs, ui: &Ui) -> Result<(), Failure> {
     let request = TokenRequest { uses: args.uses, seconds: args.minutes * 60 };
-    let token = args.node.client().join_token(&request)?;
+    let token = args.node.client()?.join_token(&request)?;
     ui.print(&token, || format!("{}\n", token.token))?;
     let nodes = if args.uses == 1 { "one node".to_owned() } else { format!("{} nodes", args.uses) };
     let text = format!(

@@ -28,7 +28,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
-    let client = args.node.client();
+    let client = args.node.client()?;
     let kept = client.kept_events(args.graph.as_deref(), args.last)?.events;
     if !args.follow {
         if kept.is_empty() {
@@ -77,7 +77,7 @@ fn text(event: &Event, ui: Ui) -> String {
 
 /// Milliseconds since the epoch as date and time of UTC (days to dates: Howard Hinnant, "chrono-compatible low-level date
 /// algorithms").
-fn time(milliseconds: u64) -> String {
+pub(super) fn time(milliseconds: u64) -> String {
     let (days, second) = (milliseconds / 86_400_000, milliseconds / 1000 % 86_400);
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
@@ -104,6 +104,7 @@ mod tests {
             time: 1_709_210_096_789,
             kind: Kind::Failed,
             graph: Some("fw".into()),
+            tenant: None,
             text: "no interface eth9".into(),
         };
         let line = text(&event, Ui::new(false, Color::Never));

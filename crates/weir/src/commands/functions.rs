@@ -61,7 +61,7 @@ pub(crate) struct ExecArgs {
 
 pub(crate) fn logs(args: &LogsArgs, ui: &Ui) -> Result<(), Failure> {
     let FunctionRef { graph, function } = &args.place;
-    let mut log = args.node.client().log(graph, function, args.follow)?;
+    let mut log = args.node.client()?.log(graph, function, args.follow)?;
     let mut out = std::io::stdout().lock();
     let (mut bytes, mut any) = ([0; 64 << 10], false);
     loop {
@@ -84,7 +84,7 @@ pub(crate) fn logs(args: &LogsArgs, ui: &Ui) -> Result<(), Failure> {
 
 pub(crate) fn shell(args: &ShellArgs) -> Result<(), Failure> {
     let FunctionRef { graph, function } = &args.place;
-    let inside = args.node.client().inside(graph, function)?;
+    let inside = args.node.client()?.inside(graph, function)?;
     let mut launch: Launch = serde_json::from_value(inside.launch)
         .context("the node is of another version than this program")
         .map_err(Failure::Other)?;

@@ -142,7 +142,7 @@ pub(crate) fn apply(args: &ApplyArgs, ui: &Ui) -> Result<(), Failure> {
     ui.progress(&format!("applying {} graphs", graphs.len()));
     let list: Vec<serde_json::Value> = graphs.iter().map(|(text, _)| text.as_str().into()).collect();
     let list = serde_json::Value::from(list).to_string();
-    let applied = args.node.client().put_list(&list, args.each, args.again)?;
+    let applied = args.node.client()?.put_list(&list, args.each, args.again)?;
     let refused = applied.graphs.iter().filter_map(|g| Some((g, g.problem.as_ref()?)));
     mistakes.extend(refused.map(|(g, problem)| format!("graph {}: {problem}", g.id)));
     ui.print(&applied, || {
@@ -170,7 +170,7 @@ pub(crate) fn apply(args: &ApplyArgs, ui: &Ui) -> Result<(), Failure> {
 
 fn apply_one(text: &str, graph: &ServiceGraph, args: &ApplyArgs, ui: &Ui) -> Result<(), Failure> {
     ui.progress(&format!("applying graph {}", graph.id));
-    let client = args.node.client().on(args.on.as_deref());
+    let client = args.node.client()?.on(args.on.as_deref());
     let id = graph.id.as_str();
     let (changed, new) = if args.again { client.put_again(id, text) } else { client.put(id, text) }?;
     ui.print(&changed, || {
@@ -188,7 +188,7 @@ fn apply_one(text: &str, graph: &ServiceGraph, args: &ApplyArgs, ui: &Ui) -> Res
 
 pub(crate) fn plan(args: &PlanArgs, ui: &Ui) -> Result<(), Failure> {
     let (text, _) = document(&args.file)?;
-    let plan = args.node.client().on(args.on.as_deref()).plan(&text)?;
+    let plan = args.node.client()?.on(args.on.as_deref()).plan(&text)?;
     ui.print(&plan, || plan_text(&plan, args.explain, *ui))?;
     Ok(())
 }
@@ -301,7 +301,7 @@ fn traffic_text(traffic: &Traffic, ui: Ui, out: &mut String) {
 }
 
 pub(crate) fn ps(args: &PsArgs, ui: &Ui) -> Result<(), Failure> {
-    let graphs = args.node.client().graphs()?;
+    let graphs = args.node.client()?.graphs()?;
     ui.print(&graphs, || {
         let mut rows =
             vec![["GRAPH", "NAME", "TENANT", "REVISION", "FUNCTIONS", "STATE"].map(str::to_owned).to_vec()];
@@ -343,7 +343,7 @@ fn state(state: &State) -> String {
 }
 
 pub(crate) fn show(args: &ShowArgs, ui: &Ui) -> Result<(), Failure> {
-    let client = args.graph.node.client();
+    let client = args.graph.node.client()?;
     let id = &args.graph.graph;
     if args.config {
         let config = client.config(id)?;
@@ -412,7 +412,7 @@ fn status_text(s: &GraphStatus, ui: Ui) -> String {
 }
 
 pub(crate) fn delete(args: &GraphArgs, ui: &Ui) -> Result<(), Failure> {
-    let later = args.node.client().delete(&args.graph)?;
+    let later = args.node.client()?.delete(&args.graph)?;
     let later = later.map(|l| l.reason);
     ui.print(&serde_json::json!({ "id": args.graph, "deleted": later.is_none(), "later": later }), || {
         match &later {

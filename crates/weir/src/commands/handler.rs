@@ -93,7 +93,7 @@ pub(crate) fn list(client: &NodeClient, graph: &str) -> Result<Vec<Public>, Clie
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     match &args.action {
         Access::List { graph, function, node } => {
-            let client = node.client();
+            let client = node.client()?;
             let mut found = list(&client, graph)?;
             if let Some(function) = function {
                 let status = client.status(graph)?;
@@ -114,12 +114,12 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
             })?;
         }
         Access::Read { place: p } => {
-            let text = p.node.client().read_handler(&p.graph, &p.function, &p.handler)?;
+            let text = p.node.client()?.read_handler(&p.graph, &p.function, &p.handler)?;
             ui.print(&serde_json::json!({ "value": text }), || text.clone())?;
         }
         Access::Write { place: p, value } => {
             let value = if value == "-" { std::io::read_to_string(std::io::stdin())? } else { value.clone() };
-            p.node.client().write_handler(&p.graph, &p.function, &p.handler, &value)?;
+            p.node.client()?.write_handler(&p.graph, &p.function, &p.handler, &value)?;
             ui.print(&serde_json::json!({ "written": true }), || "written".into())?;
         }
     }

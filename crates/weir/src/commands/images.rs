@@ -29,7 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
-    let client = args.node.client();
+    let client = args.node.client()?;
     match &args.image {
         Some(name) => {
             let image = client.image(name)?;

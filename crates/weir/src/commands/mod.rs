@@ -1,9 +1,11 @@
 //! The commands, one file each.
 
+mod audit;
 mod capture;
 mod check;
 mod complete;
 mod config;
+mod context;
 mod controller;
 mod describe;
 mod domain;
@@ -17,6 +19,7 @@ mod image;
 mod images;
 mod ir;
 mod ir_asm;
+mod key;
 mod live;
 mod manual;
 mod node;
@@ -25,8 +28,10 @@ mod remote;
 mod run;
 mod schema;
 mod steps;
+mod tenant;
 mod top;
 mod trace;
+mod whoami;
 
 use std::path::Path;
 
@@ -148,6 +153,39 @@ pub(crate) enum Command {
     ///
     /// weir events --follow --json
     Events(events::Args),
+    /// Choose which nodes are asked, and as whom: list, add, use, show and remove contexts
+    ///
+    /// Contexts are kept in ~/.config/weir/contexts.yaml, which only its user can read. --node and WEIR_NODE go before --context and
+    /// WEIR_CONTEXT, these before the current context; without any, http://127.0.0.1:7400 is asked.
+    ///
+    /// Examples:
+    ///
+    /// weir context add lab https://node.example:7400 --fingerprint sha256:… --key id_ed25519
+    ///
+    /// weir --context lab ps
+    Context(context::Args),
+    /// Say who may use a node: add, list and remove keys
+    ///
+    /// Examples:
+    ///
+    /// weir key add alice alice.pub --role operator
+    ///
+    /// weir key add bob bob.pub --role tenant --tenant acme
+    ///
+    /// weir key add carol carol.pub --role tenant --tenant acme --graph office --function firewall
+    Key(key::Args),
+    /// Say what tenants may have: add, list, show and remove them
+    Tenant(tenant::Args),
+    /// List what was changed on a node, and what was refused: who, what, before and after; or follow it
+    Audit(audit::Args),
+    /// Print who one is to a node
+    Whoami(whoami::Args),
+    /// Print a token for one request, signed with the key of the context, for other clients
+    ///
+    /// It is good once, for a minute. Example:
+    ///
+    /// curl -H "Authorization: Bearer $(weir sign GET /v1/graphs)" http://node.example:7400/v1/graphs
+    Sign(whoami::SignArgs),
     /// List the images of a node with their parameters, or print all of one
     Images(images::Args),
     /// Put function images into an OCI registry, get them from there, or list them
@@ -214,6 +252,12 @@ impl Command {
             Command::Trace(a) => trace::run(&a, ui),
             Command::Capture(a) => capture::run(&a, ui),
             Command::Events(a) => events::run(&a, ui),
+            Command::Context(a) => context::run(&a, ui),
+            Command::Key(a) => key::run(&a, ui),
+            Command::Tenant(a) => tenant::run(&a, ui),
+            Command::Audit(a) => audit::run(&a, ui),
+            Command::Whoami(a) => whoami::run(&a, ui),
+            Command::Sign(a) => whoami::sign_request(&a, ui),
             Command::Images(a) => images::run(&a, ui),
             Command::Image(a) => image::run(&a, ui),
             Command::Engine(a) => node::engine(&a, ui),

@@ -5,11 +5,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use weir_auth::audience::of_authority;
+use weir_auth::secret::Secret;
 use weir_engine::{ServeError, WorkerOptions, serve};
 use weir_io::interface::Method;
-use weir_node::Options;
 use weir_node::join::Join;
 use weir_node::resources::Resources;
+use weir_node::{LoginOptions, Options};
 use weir_protocol::{Client, ClientError, Command};
 
 use super::remote::NodeArgs;
@@ -19,9 +21,27 @@ use crate::ui::{Failure, Ui};
 /// Options of `weir node`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where REST listens. There is no login: keep it on loopback
+    /// Where REST listens
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7400")]
     listen: SocketAddr,
+    /// Ask for a login: keys, and an admin token that is printed at the first start [default: beyond loopback]
+    #[arg(long, overrides_with = "no_login")]
+    login: bool,
+    /// Ask for no login, also beyond loopback: all who reach the address control the node
+    #[arg(long)]
+    no_login: bool,
+    /// Serve REST with TLS [default: beyond loopback]
+    #[arg(long, overrides_with = "no_tls")]
+    tls: bool,
+    /// Serve REST without TLS, also beyond loopback: all on the path can read and change what is said
+    #[arg(long)]
+    no_tls: bool,
+    /// Another name of the node, HOST or HOST:PORT, under which clients reach it (may be repeated)
+    #[arg(long, value_name = "HOST")]
+    hostname: Vec<String>,
+    /// Make a new admin token, print it, and end; the one before is good no more. No daemon may run with the store
+    #[arg(long)]
+    new_admin_token: bool,
     /// Control socket of the data-plane process
     #[arg(long, value_name = "PATH", default_value = "/run/weir/engine.sock")]
     socket: PathBuf,
@@ -100,15 +120,28 @@ pub(super) fn workers(text: &str) -> Result<usize, String> {
 }
 
 /// A number of processors, in thousandths.
-fn processors(text: &str) -> Result<u64, String> {
+pub(super) fn processors(text: &str) -> Result<u64, String> {
     let number = text.parse::<f64>().ok().filter(|n| (0.01..=10_000.0).contains(n));
     number.map(|n| (n * 1000.0).round() as u64).ok_or_else(|| "give a number from 0.01 to 10000".to_owned())
 }
 
 pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     if args.describe {
-        return describe::run(&args.node.client(), ui);
+        return describe::run(&args.node.client()?, ui);
     }
+    if args.new_admin_token {
+        let secret = weir_node::new_admin_token(&args.store).map_err(|e| Failure::Other(e.into()))?;
+        let token = secret.reveal();
+        ui.print(&serde_json::json!({ "token": token }), || format!("{token}\n"))?;
+        return Ok(());
+    }
+    let wrong = args.hostname.iter().find(|name| of_authority(name, args.listen.port()).is_none());
+    if let Some(name) = wrong {
+        return Err(Failure::refused(format!("--hostname {name:?}: give HOST or HOST:PORT")));
+    }
+    let beyond = !args.listen.ip().is_loopback();
+    let login = !args.no_login && (args.login || beyond);
+    let tls = !args.no_tls && (args.tls || beyond);
     let machine = Resources::of_machine();
     let resources = Resources {
         memory: args.memory.map_or(machine.memory, |mb| u64::from(mb) << 20),
@@ -134,6 +167,9 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let options = Options {
         join,
         listen: args.listen,
+        login: login.then_some(LoginOptions { announce }),
+        tls,
+        hostnames: args.hostname,
         engine_command: vec![
             program.clone().into(),
             "engine".into(),
@@ -155,7 +191,11 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         overcommit: args.overcommit,
         graph_memory: u64::from(args.graph_memory) << 20,
     };
-    ui.progress(&format!("REST on http://{}; Ctrl-C ends the daemon, not the data plane", options.listen));
+    let scheme = if options.tls { "https" } else { "http" };
+    ui.progress(&format!(
+        "REST on {scheme}://{}; Ctrl-C ends the daemon, not the data plane",
+        options.listen
+    ));
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     let (socket, goes_on) = (options.socket.clone(), !options.stop_engine);
     runtime.block_on(weir_node::run(options, shutdown())).map_err(|e| Failure::Other(e.into()))?;
@@ -170,6 +210,16 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
 fn host_name() -> String {
     let name = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().to_lowercase();
     name.split('.').next().unwrap_or_default().to_owned()
+}
+
+/// Tells the first operator how to log in.
+pub(super) fn announce(secret: &Secret) {
+    // Not as a line of the log: logs are kept, and read by others.
+    eprintln!(
+        "admin token: {}\nIt is shown this once. 'weir context add NAME URL --token TOKEN' keeps it; then add keys ('weir key add'), \
+         and remove it ('weir key remove admin').",
+        secret.reveal()
+    );
 }
 
 /// Done at SIGINT or SIGTERM.

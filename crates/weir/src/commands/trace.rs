@@ -34,7 +34,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let request = TraceRequest { filter: args.filter.clone(), count: args.count };
-    let events = args.node.client().trace(&args.graph, &request)?;
+    let events = args.node.client()?.trace(&args.graph, &request)?;
     ui.progress("waiting for packets; Ctrl-C ends");
     let mut ends = Ends::default();
     let mut overrun = None;

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     if args.interval < SHORTEST {
         return Err(Failure::refused("--interval is too short: a node is asked every 100ms at most"));
     }
-    let client = NodeClient::with_timeout(&args.node.node, PATIENCE);
+    let client = args.node.client_within(PATIENCE)?;
     let start = Instant::now();
     let first = read(&client, args.graph.as_deref(), start)?;
     if let (Some(graph), None) = (&args.graph, &first.status) {
@@ -138,7 +138,7 @@ fn live(args: &Args, client: NodeClient, start: Instant, first: Reading) -> Resu
     let stop = end_on_signals().context("cannot catch signals")?;
     let keys = Keys::open().context("cannot use the terminal")?;
 
-    let mut state = State::new(&args.node.node);
+    let mut state = State::new(&args.node.label());
     state.update(Ok(first));
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
     let result = interact(&mut terminal, &mut state, &keys, &wanted, &readings, &stop);

@@ -1,16 +1,23 @@
 //! A blocking client of the REST interface, for the command line.
 
+mod access;
+mod credentials;
 mod members;
+mod tls;
 
 use std::io::{BufRead, BufReader, Read};
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ClientConfig;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use ureq::Agent;
 use ureq::http::{Method, Request, Response};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector, TcpConnector};
 
 use crate::BASE;
 use crate::domain::Domain;
@@ -24,6 +31,8 @@ use crate::problem::Problem;
 use crate::status::GraphStatus;
 use crate::watch::{CaptureRequest, Captured, TraceRequest};
 
+pub use credentials::Credentials;
+
 /// Most bytes of one answer that is not a stream.
 const MAX_ANSWER: u64 = 64 << 20;
 
@@ -34,12 +43,31 @@ pub enum ClientError {
     #[error("{0}")]
     Problem(Box<Problem>),
     /// No node was reached.
-    #[error("no node answers at {url}; is 'weir node' running there?")]
+    #[error("no node answers at {url}; is 'weir node' running there{}?", tls_hint(url))]
     Unreachable {
         /// Where.
         url: String,
         /// Why.
         source: Box<ureq::Error>,
+    },
+    /// The server is not who it was to be.
+    #[error(
+        "{url} is not trusted: its certificate is not the one that is known of it, or it speaks no TLS; a node that was set up anew has \
+         another fingerprint, which it prints at its start"
+    )]
+    Untrusted {
+        /// Where.
+        url: String,
+        /// Why.
+        source: Box<ureq::Error>,
+    },
+    /// The request cannot be made as the client is to make it.
+    #[error("{url} is not asked: {what}")]
+    Credentials {
+        /// Where.
+        url: String,
+        /// Why.
+        what: String,
     },
     /// Something answered, but not as a node does.
     #[error("{url} does not answer as a node: {what}")]
@@ -59,6 +87,9 @@ pub struct NodeClient {
     url: String,
     agent: Agent,
     on: Option<String>,
+    credentials: Credentials,
+    time: Option<Duration>,
+    trusts: bool,
 }
 
 impl NodeClient {
@@ -66,12 +97,32 @@ impl NodeClient {
     pub fn new(url: &str) -> NodeClient {
         let url = url.trim_end_matches('/');
         let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-        NodeClient { url, agent: agent(None), on: None }
+        NodeClient {
+            url,
+            agent: agent(None, None),
+            credentials: Credentials::None,
+            time: None,
+            trusts: false,
+            on: None,
+        }
     }
 
     /// One that gives up each request after `time`.
     pub fn with_timeout(url: &str, time: Duration) -> NodeClient {
-        NodeClient { agent: agent(Some(time)), ..NodeClient::new(url) }
+        NodeClient { agent: agent(Some(time), None), time: Some(time), ..NodeClient::new(url) }
+    }
+
+    /// One that knows a server at `https` by this: see [`weir_tls::client`].
+    #[must_use]
+    pub fn with_tls(self, config: ClientConfig) -> NodeClient {
+        NodeClient { agent: agent(self.time, Some(config)), trusts: true, ..self }
+    }
+
+    /// One that asks as somebody.
+    #[must_use]
+    pub fn with_credentials(mut self, credentials: Credentials) -> NodeClient {
+        self.credentials = credentials;
+        self
     }
 
     /// One by which graphs are put on this node of a domain.
@@ -242,6 +293,12 @@ impl NodeClient {
         self.read(path, response)
     }
 
+    fn put_json<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T> {
+        let body = serde_json::to_string(body).map_err(|e| self.unexpected(path, e.to_string()))?;
+        let response = self.send(Method::PUT, path, "application/json", &body)?;
+        self.read(path, response)
+    }
+
     fn text(&self, path: &str) -> Result<String> {
         let response = self.send(Method::GET, path, "", "")?;
         self.body(response)
@@ -273,15 +330,32 @@ impl NodeClient {
         body: &str,
         headers: &[(&str, &str)],
     ) -> Result<Response<ureq::Body>> {
+        let method_name = method.as_str().to_owned();
         let mut request = Request::builder().method(method).uri(format!("{}{BASE}{path}", self.url));
         if !kind.is_empty() {
             request = request.header("content-type", kind);
         }
+        let login = self.credentials.header(&self.url, &method_name, &format!("{BASE}{path}"));
+        let login = login.map_err(|what| ClientError::Credentials { url: self.url.clone(), what })?;
+        if let Some(login) = login {
+            request = request.header("authorization", login);
+        }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let failed =
-            |source: ureq::Error| ClientError::Unreachable { url: self.url.clone(), source: source.into() };
+        let failed = |source: ureq::Error| {
+            let (url, untrusted) = (self.url.clone(), tls::is_untrusted(&source));
+            let source = Box::new(source);
+            if untrusted {
+                ClientError::Untrusted { url, source }
+            } else {
+                ClientError::Unreachable { url, source }
+            }
+        };
+        if self.url.starts_with("https://") && !self.trusts {
+            let what = "nothing says by which certificate it is known; 'weir context add' does, with --fingerprint or --ca";
+            return Err(ClientError::Credentials { url: self.url.clone(), what: what.into() });
+        }
         if body.is_empty() {
             self.agent.run(request.body(()).map_err(|e| failed(e.into()))?).map_err(failed)
         } else {
@@ -358,10 +432,25 @@ impl<T: DeserializeOwned> Iterator for Lines<T> {
     }
 }
 
-fn agent(time: Option<Duration>) -> Agent {
+/// That nodes speak TLS beyond their own machine.
+fn tls_hint(url: &str) -> &'static str {
+    if credentials::is_private(url) {
+        ""
+    } else {
+        ", and does it speak http? Beyond its own machine it speaks https"
+    }
+}
+
+fn agent(time: Option<Duration>, tls: Option<ClientConfig>) -> Agent {
     // Nodes are near: a proxy for the web is not meant for them.
     let config = Agent::config_builder().http_status_as_error(false).proxy(None).timeout_global(time).build();
-    config.new_agent()
+    match tls {
+        None => config.new_agent(),
+        Some(tls) => {
+            let connector = TcpConnector::default().chain(tls::Tls(Arc::new(tls)));
+            Agent::with_parts(config, connector, DefaultResolver::default())
+        }
+    }
 }
 
 fn kind(document: &str) -> &'static str {

@@ -1,0 +1,54 @@
+//! Requests about who may use a server.
+
+use ureq::http::Method;
+
+use super::{NodeClient, Result, encode};
+use crate::access::{AuditList, Key, KeyList, NewKey, Tenant, TenantList, TenantSettings, WhoAmI};
+
+impl NodeClient {
+    /// Who one is there.
+    pub fn whoami(&self) -> Result<WhoAmI> {
+        self.get("/whoami")
+    }
+
+    /// The keys that are known.
+    pub fn keys(&self) -> Result<KeyList> {
+        self.get("/keys")
+    }
+
+    /// Adds a key.
+    pub fn add_key(&self, name: &str, key: &NewKey) -> Result<Key> {
+        self.put_json(&format!("/keys/{}", encode(name)), key)
+    }
+
+    /// Removes a key.
+    pub fn remove_key(&self, name: &str) -> Result<()> {
+        self.send(Method::DELETE, &format!("/keys/{}", encode(name)), "", "").map(drop)
+    }
+
+    /// The tenants that one may see.
+    pub fn tenants(&self) -> Result<TenantList> {
+        self.get("/tenants")
+    }
+
+    /// A tenant.
+    pub fn tenant(&self, name: &str) -> Result<Tenant> {
+        self.get(&format!("/tenants/{}", encode(name)))
+    }
+
+    /// Adds a tenant, or changes one.
+    pub fn put_tenant(&self, name: &str, settings: &TenantSettings) -> Result<Tenant> {
+        self.put_json(&format!("/tenants/{}", encode(name)), settings)
+    }
+
+    /// Removes a tenant.
+    pub fn remove_tenant(&self, name: &str) -> Result<()> {
+        self.send(Method::DELETE, &format!("/tenants/{}", encode(name)), "", "").map(drop)
+    }
+
+    /// Records of the audit log behind the one with this number, or the newest.
+    pub fn audit(&self, after: Option<u64>, limit: u32) -> Result<AuditList> {
+        let after = after.map_or(String::new(), |id| format!("&after={id}"));
+        self.get(&format!("/audit?limit={limit}{after}"))
+    }
+}
