@@ -80,3 +80,21 @@ impl Wire for HelloElement {
         }
     }
 }
+
+/// The elements of a hello as far as they can be read. What comes behind says nothing, for other versions may say more there
+/// (section 7.5.1).
+pub(crate) fn readable(mut body: &[u8]) -> Vec<HelloElement> {
+    let mut elements = Vec::new();
+    while let Some(&[_, _, l0, l1]) = body.first_chunk() {
+        let length = usize::from(u16::from_be_bytes([l0, l1]));
+        let padded = length + to_eight(length);
+        let mut element = body[..length.min(body.len())].to_vec();
+        element.resize(padded, 0);
+        match HelloElement::read(&mut Reader::new(&element, bad_request::BAD_LEN)) {
+            Ok(element) if length <= body.len() => elements.push(element),
+            _ => break,
+        }
+        body = &body[padded.min(body.len())..];
+    }
+    elements
+}

@@ -2,11 +2,14 @@
 
 use crate::connection::{Limits, Time};
 use crate::error::{DecodeError, EncodeError, ErrorCode, bad_request, hello_failed};
-use crate::hello::HelloElement;
+use crate::hello::{self, HelloElement};
 use crate::message::{ErrorMessage, Frame, HEADER, Header, Message, VERSION};
 
 /// How many bytes of a message that was wrong its error quotes (section 7.4.4: 64 at least).
 const QUOTED: usize = 64;
+
+/// The type of hello messages.
+const HELLO: u8 = 0;
 
 /// Why a connection ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -168,9 +171,11 @@ impl Channel {
             let bytes = self.input.bytes().get(..length)?;
             let start = bytes[..length.min(QUOTED)].to_vec();
             let decoded = Frame::decode(bytes);
+            let hello = self.state == State::Hello && header.kind == HELLO;
+            let elements = if hello { hello::readable(&bytes[HEADER..]) } else { Vec::new() };
             self.input.take(length);
             if self.state == State::Hello {
-                match self.greet(header, decoded) {
+                match self.greet(header, decoded, &elements) {
                     Ok(()) => return Some(Incoming::Hello),
                     Err(reason) => self.close(reason),
                 }
@@ -189,15 +194,18 @@ impl Channel {
     }
 
     /// Looks at the peer's first message (section 6.3, "Connection Setup").
-    fn greet(&mut self, header: Header, decoded: Result<Frame, DecodeError>) -> Result<(), CloseReason> {
-        let elements = match decoded {
-            Ok(Frame { message: Message::Hello(elements), .. }) => elements,
-            // What cannot be read of a hello says nothing; the version of its header does.
-            Err(_) if header.kind == 0 => Vec::new(),
+    fn greet(
+        &mut self,
+        header: Header,
+        decoded: Result<Frame, DecodeError>,
+        elements: &[HelloElement],
+    ) -> Result<(), CloseReason> {
+        match decoded {
+            _ if header.kind == HELLO => {}
             Ok(Frame { message: Message::Error(e), .. }) => return Err(CloseReason::Refused(e.to_string())),
             Ok(frame) => return Err(CloseReason::NoHello(frame.message.name().to_owned())),
             Err(e) => return Err(CloseReason::NoHello(e.to_string())),
-        };
+        }
         let bitmap = elements.iter().find_map(|e| match e {
             HelloElement::VersionBitmap(words) => Some(words),
             HelloElement::Other { .. } => None,

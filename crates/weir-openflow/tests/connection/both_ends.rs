@@ -251,6 +251,12 @@ fn versions_are_agreed_on_by_bitmap_or_by_the_smaller_one() {
     assert!(up(&hello(4, vec![HelloElement::Other { kind: 7, body: vec![1, 2, 3].into() }])));
     // What follows is nothing that is known, and says nothing.
     assert!(up(&[5, 0, 0, 11, 0, 0, 0, 1, 1, 2, 3]));
+    // Nor does what stands behind a bitmap, or the padding that is missing behind an element.
+    let mut longer = hello(1, vec![HelloElement::versions(&[1, 4])]);
+    longer.extend([7, 7, 0, 2, 9]);
+    longer[3] += 5;
+    assert!(up(&longer));
+    assert!(up(&[1, 0, 0, 26, 0, 0, 0, 1, 0, 1, 0, 8, 0, 0, 0, 0x12, 0, 7, 0, 10, 1, 2, 3, 4, 5, 6]));
     for refused in [hello(1, vec![]), hello(6, vec![HelloElement::versions(&[1, 5, 6])])] {
         let (event, answer) = greeted(&refused);
         assert!(matches!(event, Some(SwitchEvent::Closed { reason: CloseReason::Version(_), .. })));
