@@ -62,8 +62,8 @@ impl Events {
         for e in events.iter_mut().filter(|e| e.tenant.is_none()) {
             e.tenant = e.graph.as_deref().and_then(|graph| self.owner.get()?(graph));
         }
-        for NewEvent { kind, graph, text, .. } in &events {
-            tracing::info!(kind = kind.name(), graph, "{text}");
+        for NewEvent { kind, node, graph, text, .. } in &events {
+            tracing::info!(kind = kind.name(), node, graph, "{text}");
         }
         let unkept = {
             let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
