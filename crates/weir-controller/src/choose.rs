@@ -66,7 +66,7 @@ fn against(graph: &ServiceGraph, c: &Candidate<'_>, asked: Option<&str>) -> Opti
         return Some("it is cordoned".to_owned());
     }
     let Some(domain) = c.domain else { return Some("it has not said yet what it has".to_owned()) };
-    let places = graph.saps.iter().filter_map(|s| no_place(domain, s));
+    let places = graph.saps.iter().filter_map(|s| no_place(domain, graph.id.as_str(), s));
     let images = graph.functions.iter().filter_map(|f| no_image(domain, f));
     let lacks: BTreeSet<String> = places.chain(images).collect();
     (!lacks.is_empty()).then(|| lacks.into_iter().collect::<Vec<_>>().join(", "))

@@ -5,11 +5,19 @@ use std::net::IpAddr;
 use weir_api::domain::Domain;
 use weir_model::graph::{Function, Sap, SapKind, VlanSap};
 
-/// What a node lacks for an access point, if anything.
-pub(crate) fn no_place(domain: &Domain, sap: &Sap) -> Option<String> {
-    let interface = |name: &str| {
-        let there = domain.endpoints.iter().any(|e| e.interface == name);
-        (!there).then(|| format!("it has no interface '{name}'"))
+/// What speaks against an access point of a graph at a node, if anything does.
+pub(crate) fn no_place(domain: &Domain, graph: &str, sap: &Sap) -> Option<String> {
+    let interface = |name: &str, vlan: Option<u16>| {
+        let Some(end) = domain.endpoints.iter().find(|e| e.interface == name) else {
+            return Some(format!("it has no interface '{name}'"));
+        };
+        let owner = match vlan {
+            None => end.graph.as_ref(),
+            Some(vlan) => end.vlans.iter().find(|v| v.vlan == vlan).map(|v| &v.graph),
+        };
+        let vlan = vlan.map_or(String::new(), |vlan| format!("VLAN {vlan} of "));
+        let other = owner.filter(|owner| *owner != graph)?;
+        Some(format!("{vlan}its interface '{name}' is an access point of graph '{other}'"))
     };
     let address = |ip: IpAddr| {
         let text = ip.to_string();
@@ -18,8 +26,10 @@ pub(crate) fn no_place(domain: &Domain, sap: &Sap) -> Option<String> {
         (!there).then(|| format!("it has not the address {ip}"))
     };
     match &sap.kind {
-        SapKind::Interface { interface: i } => interface(i.if_name.as_str()),
-        SapKind::Vlan { vlan: VlanSap { if_name: Some(name), .. } } => interface(name.as_str()),
+        SapKind::Interface { interface: i } => interface(i.if_name.as_str(), None),
+        SapKind::Vlan { vlan: VlanSap { if_name: Some(name), vlan_id } } => {
+            interface(name.as_str(), Some(vlan_id.get()))
+        }
         SapKind::Vlan { .. } | SapKind::HostStack { .. } => None,
         SapKind::Gre { gre } => address(gre.local_ip),
         SapKind::Vxlan { vxlan } => address(vxlan.local_ip),

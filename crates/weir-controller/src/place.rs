@@ -45,14 +45,18 @@ fn saps(
     for (i, sap) in graph.saps.iter().enumerate() {
         let path = format!("sffg.saps[{i}]");
         let wanted = sap.node.as_ref().or(graph.node.as_ref()).map(Id::as_str);
-        let able: Vec<&str> =
-            nodes.iter().filter(|(_, n)| no_place(n.domain, sap).is_none()).map(|(name, _)| *name).collect();
+        let able: Vec<&str> = nodes
+            .iter()
+            .filter(|(_, n)| no_place(n.domain, graph.id.as_str(), sap).is_none())
+            .map(|(name, _)| *name)
+            .collect();
         let had = before.and_then(|b| b.saps.get(&sap.id)).map(String::as_str);
         let node = match (wanted, &able[..]) {
             (Some(wanted), _) if able.contains(&wanted) => wanted,
             (Some(wanted), _) if nodes.contains_key(wanted) => {
-                let text = format!("node '{wanted}' has no place for it");
-                mistakes.push(mistake(path, text, "name an interface, or an address, of that node"));
+                let why = nodes.get(wanted).and_then(|n| no_place(n.domain, graph.id.as_str(), sap));
+                let text = format!("node {wanted}: {}", why.unwrap_or_default());
+                mistakes.push(mistake(path, text, "name a free interface, or an address, of that node"));
                 continue;
             }
             (Some(wanted), _) => {
@@ -61,7 +65,11 @@ fn saps(
             }
             (None, [one]) => one,
             (None, []) => {
-                mistakes.push(mistake(path, "no node has a place for it".into(), "see 'weir get nodes'"));
+                let why = nodes.iter().filter_map(|(name, n)| {
+                    Some(format!("node {name}: {}", no_place(n.domain, graph.id.as_str(), sap)?))
+                });
+                let text = format!("no node has a place for it: {}", why.collect::<Vec<_>>().join("; "));
+                mistakes.push(mistake(path, text, ""));
                 continue;
             }
             (None, _) => match had.filter(|had| able.contains(had)) {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use weir_api::BASE;
 use weir_api::graphs::{AppliedGraph, AppliedList, GraphSummary, ListOutcome};
-use weir_api::plan::{self, Plan};
+use weir_api::plan::Plan;
 use weir_api::problem::{Mistake, Problem};
 use weir_api::status::{GraphStatus, State as Life};
 use weir_auth::{Action, Graph, Principal};
@@ -22,6 +22,7 @@ use weir_rest::precondition::Precondition;
 use weir_rest::to_the_end;
 
 use super::App;
+use super::whole::{self, add, join_links};
 use crate::changes::tag;
 use crate::store::Stored;
 
@@ -337,24 +338,13 @@ pub(super) async fn status(
     for node in stored.graph.parts.keys() {
         let status: GraphStatus =
             app.fleet.call(node, Method::GET, &format!("/graphs/{id}/status"), None).await?;
-        whole = Some(match whole {
-            None => status,
-            Some(mut all) => {
-                all.functions.extend(status.functions);
-                all.links.extend(status.links);
-                all.drops.extend(status.drops);
-                all.profile.extend(status.profile);
-                all.flows.extend(status.flows);
-                all.drift.extend(status.drift);
-                all.warnings.extend(status.warnings);
-                if all.state == Life::Running {
-                    all.state = status.state;
-                }
-                all
-            }
-        });
+        match &mut whole {
+            None => whole = Some(status),
+            Some(all) => add(all, status),
+        }
     }
     let mut whole = whole.ok_or_else(Problem::internal)?;
+    whole.links = join_links(std::mem::take(&mut whole.links), &stored.graph.tunnels);
     whole.nodes = stored.graph.parts.keys().cloned().collect();
     Ok(Json(whole))
 }
@@ -368,39 +358,16 @@ pub(super) async fn plan(
     body: Received,
 ) -> Result<Json<Plan>, Problem> {
     let document = owned(&app, &caller, document(&headers, body)?, |g| Action::PlanGraph(g))?;
+    let id = document.graph.id.to_string();
     let admission = app.admit(&document, options.node.as_deref(), None)?;
     app.prove(admission.proof).await?;
-    let mut whole: Option<Plan> = None;
+    let mut plans = Vec::new();
     for (node, part) in &admission.graph.parts {
-        let plan: Plan = app.fleet.call(node, Method::POST, "/plan", Some(&part.document)).await?;
-        whole = Some(match whole {
-            None => plan,
-            Some(all) => join(all, plan),
-        });
+        plans.push(app.fleet.call(node, Method::POST, "/plan", Some(&part.document)).await?);
     }
-    let mut plan = whole.ok_or_else(Problem::internal)?;
-    let before = app.view().graphs.contains_key(&plan.graph);
-    plan.action = match (before, plan.action) {
-        (false, _) => plan::Action::Create,
-        (true, plan::Action::Create) => plan::Action::Change,
-        (true, action) => action,
-    };
+    let view = app.view();
+    let before = view.graphs.get(&id).map(|g| &g.graph);
+    let mut plan = whole::plan(before, &admission.graph, plans).ok_or_else(Problem::internal)?;
     plan.placement = Some(admission.placement);
     Ok(Json(plan))
-}
-
-/// The plans of two nodes for one graph.
-fn join(mut a: Plan, b: Plan) -> Plan {
-    for (all, more) in [(&mut a.functions, b.functions), (&mut a.saps, b.saps), (&mut a.rules, b.rules)] {
-        all.added.extend(more.added);
-        all.removed.extend(more.removed);
-        all.changed.extend(more.changed);
-    }
-    a.tables.extend(b.tables);
-    a.choices.extend(b.choices);
-    a.warnings.extend(b.warnings);
-    if a.action == plan::Action::None {
-        a.action = b.action;
-    }
-    a
 }

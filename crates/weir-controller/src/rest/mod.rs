@@ -1,8 +1,11 @@
 //! The node's REST interface for a whole domain, and what a domain has beside.
 
 mod graphs;
+mod joining;
 mod nodes;
 mod proxy;
+mod streams;
+mod whole;
 
 use std::sync::Arc;
 
@@ -94,7 +97,9 @@ pub(crate) fn router(app: App) -> Router {
         .route("/graphs/{id}", get(graphs::get).put(graphs::put).delete(graphs::delete))
         .route(&graph("document"), get(graphs::written))
         .route(&graph("status"), get(graphs::status))
-        .route(&graph("{*path}"), get(proxy::graph).put(proxy::graph).post(proxy::graph))
+        .route(&graph("trace"), post(streams::trace))
+        .route(&graph("capture"), post(streams::capture))
+        .route(&graph("{*path}"), get(proxy::graph).put(proxy::graph))
         .route("/plan", post(graphs::plan))
         .route("/images", get(proxy::images))
         .route("/images/{name}", get(proxy::image))

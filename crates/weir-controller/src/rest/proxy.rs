@@ -12,7 +12,7 @@ use weir_api::domain::{Capability, Domain};
 use weir_api::images::{ImageDetails, ImageList};
 use weir_api::node::DeviceList;
 use weir_api::problem::Problem;
-use weir_auth::{Action, Function, Graph, Place};
+use weir_auth::{Action, Function, Graph};
 use weir_rest::extract::Path;
 use weir_rest::login::Caller;
 
@@ -56,9 +56,6 @@ fn may(caller: &Caller, graph: Graph<'_>, method: &Method, path: &str) -> Result
     let function = |id| Function { graph, id };
     match (method, &parts[..]) {
         (&Method::GET, ["config"]) => caller.may(&Action::ReadGraph(graph)),
-        (&Method::POST, ["trace"]) => caller.may(&Action::Trace(Place::Graph(graph))),
-        // Its points are in the body, and not all of them are of one function: who may copy all may copy any.
-        (&Method::POST, ["capture"]) => caller.may(&Action::Capture(Place::Graph(graph))),
         (&Method::GET, ["functions", f, "handlers", _]) => caller.may(&Action::ReadHandler(function(f))),
         (&Method::PUT, ["functions", f, "handlers", _]) => caller.may(&Action::WriteHandler(function(f))),
         (&Method::GET, ["functions", f, "log"]) => caller.may(&Action::ReadLog(function(f))),

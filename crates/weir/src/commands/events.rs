@@ -63,16 +63,26 @@ fn show(event: &Event, ui: Ui) -> Result<(), Failure> {
 fn text(event: &Event, ui: Ui) -> String {
     let kind = format!("{:13}", event.kind.name());
     let kind = match event.kind {
-        Kind::Failed | Kind::FunctionDown | Kind::DeviceDown | Kind::EngineDown => ui.bad(&kind),
-        Kind::Applied | Kind::Recovered | Kind::FunctionUp | Kind::DeviceUp | Kind::EngineUp => {
-            ui.good(&kind)
-        }
+        Kind::Failed
+        | Kind::FunctionDown
+        | Kind::DeviceDown
+        | Kind::EngineDown
+        | Kind::ControllerDown
+        | Kind::NodeOffline => ui.bad(&kind),
+        Kind::Applied
+        | Kind::Recovered
+        | Kind::FunctionUp
+        | Kind::DeviceUp
+        | Kind::EngineUp
+        | Kind::ControllerUp
+        | Kind::NodeOnline => ui.good(&kind),
         _ => kind,
     };
+    let node = event.node.as_ref().map_or(String::new(), |n| format!("{n} "));
     let graph = event.graph.as_ref().map_or(String::new(), |g| format!("{}: ", ui.bold(g)));
     // One line for each event, whatever an element printed.
     let text = event.text.trim_end().replace('\n', "\n    ");
-    format!("{} {kind} {graph}{text}\n", ui.dim(&time(event.time)))
+    format!("{} {kind} {node}{graph}{text}\n", ui.dim(&time(event.time)))
 }
 
 /// Milliseconds since the epoch as date and time of UTC (days to dates: Howard Hinnant, "chrono-compatible low-level date
