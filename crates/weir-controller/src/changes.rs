@@ -228,9 +228,12 @@ impl Controller {
             .map(|b| b.graph.parts.keys().filter(|n| !new.parts.contains_key(*n)).cloned().collect())
             .unwrap_or_default();
         self.edit(|v| v.graphs.insert(id.to_owned(), Stored { graph: new, revision, pending: false }));
-        for node in left {
+        for node in &left {
             // A node that is not there does it when it comes back.
-            _ = self.delete_part(&node, id).await;
+            _ = self.delete_part(node, id).await;
+        }
+        for node in done.iter().chain(&left) {
+            self.learn(node).await;
         }
         Ok(Changed { id: id.to_owned(), revision, unchanged: false, warnings })
     }
@@ -246,6 +249,13 @@ impl Controller {
                 Some(part) => _ = self.put_part(node, id, &part.document).await,
                 None => _ = self.delete_part(node, id).await,
             }
+        }
+    }
+
+    /// What a node has now, so that the next graph is placed by it.
+    async fn learn(&self, node: &str) {
+        if let Ok(domain) = self.fleet.call(node, Method::GET, "/domain", None).await {
+            self.edit(|v| v.known.entry(node.to_owned()).or_default().domain = Some(domain));
         }
     }
 
@@ -298,8 +308,9 @@ impl Controller {
         self.blocking(move |s| s.remove(&name)).await?;
         self.edit(|v| v.graphs.remove(id));
         for node in stored.graph.parts.keys() {
-            if let Err(e) = self.delete_part(node, id).await {
-                tracing::warn!("graph {id} is removed from node {node} later: {e}");
+            match self.delete_part(node, id).await {
+                Ok(()) => self.learn(node).await,
+                Err(e) => tracing::warn!("graph {id} is removed from node {node} later: {e}"),
             }
         }
         let removed =

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod generated;
+mod login;
 mod memif;
 mod mutate;
 mod openflow;
@@ -15,6 +16,7 @@ mod targets;
 mod vhost;
 
 pub use generated::generated;
+pub use login::login;
 pub use memif::{memif_messages, memif_rings};
 pub use openflow::{openflow_connections, openflow_messages};
 pub use targets::{
@@ -91,5 +93,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "vhost_rings", run: vhost_rings, seeds: vhost::ring_seeds },
     Target { name: "openflow_messages", run: openflow_messages, seeds: openflow::message_seeds },
     Target { name: "openflow_connections", run: openflow_connections, seeds: openflow::connection_seeds },
+    Target { name: "login", run: login, seeds: login::login_seeds },
     Target { name: "protocol", run: protocol, seeds: seeds::control_lines },
 ];

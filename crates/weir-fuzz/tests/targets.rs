@@ -44,6 +44,7 @@ tests! {
     vhost_rings 3000
     openflow_messages 5000
     openflow_connections 1000
+    login 3000
     protocol 5000
 }
 

@@ -189,7 +189,7 @@ async fn tenant(
 /// Adds a tenant, or changes what it is and may have. What it has already stays.
 #[utoipa::path(put, path = "/tenants/{name}", tag = "access", operation_id = "put_tenant",
     params(("name" = String, Path, description = "The tenant's name.", min_length = 1, max_length = 64)),
-    request_body = TenantSettings,
+    request_body = Option<TenantSettings>,
     responses(
         (status = 200, body = Tenant, description = "It was changed."),
         (status = 201, body = Tenant, description = "It is new."),

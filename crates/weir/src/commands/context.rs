@@ -1,12 +1,12 @@
 //! `weir context`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap_complete::engine::ArgValueCandidates;
 use serde_json::json;
 
-use super::complete;
+use super::{complete, read};
 use crate::contexts::{Context, Contexts, key_file, private_key};
 use crate::ui::{Failure, Ui, table};
 
@@ -30,7 +30,7 @@ enum What {
         /// The private key that signs requests: a file of OpenSSH's, or its name in ~/.ssh, such as id_ed25519
         #[arg(long, value_name = "FILE", add = ArgValueCandidates::new(complete::keys_of_user))]
         key: Option<PathBuf>,
-        /// A secret in place of a key: the admin token
+        /// A secret in place of a key: the admin token; - reads it from standard input
         #[arg(long, value_name = "TOKEN", conflicts_with = "key")]
         token: Option<String>,
         /// The fingerprint of the node's certificate or of its authority's, which the node prints at its start
@@ -74,8 +74,12 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
             let key = key.as_ref().map(|file| key_file(file)).transpose()?;
             // A key that cannot sign is told of now, not later.
             let public = key.as_ref().map(|file| private_key(file)).transpose()?;
+            let token = match token.as_deref() {
+                Some("-") => Some(read(Path::new("-"))?.trim().to_owned()),
+                token => token.map(str::to_owned),
+            };
             let ca = ca.as_ref().map(|file| std::path::absolute(file)).transpose()?;
-            let context = Context { url, key, token: token.clone(), ca, fingerprint: fingerprint.clone() };
+            let context = Context { url, key, token, ca, fingerprint: fingerprint.clone() };
             let is_known = context.fingerprint.is_some() || context.ca.is_some();
             match (context.url.starts_with("https://"), is_known) {
                 (true, false) => {

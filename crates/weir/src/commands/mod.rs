@@ -162,7 +162,7 @@ pub(crate) enum Command {
     ///
     /// weir context add lab https://node.example:7400 --fingerprint sha256:… --key id_ed25519
     ///
-    /// weir --context lab ps
+    /// weir ps --context lab
     Context(context::Args),
     /// Say who may use a node: add, list and remove keys
     ///

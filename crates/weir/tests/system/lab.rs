@@ -289,7 +289,11 @@ impl<'a> Ns<'a> {
     fn command(&self, before: &[&str], argv: &[&str]) -> Command {
         let all = [before, &["ip", "netns", "exec", &self.name], argv].concat();
         let mut command = Command::new(all[0]);
-        command.args(&all[1..]).env(MARK, &self.lab.id).current_dir(repository());
+        command
+            .args(&all[1..])
+            .env("XDG_CONFIG_HOME", self.lab.path("config"))
+            .env(MARK, &self.lab.id)
+            .current_dir(repository());
         command
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Most of them make network namespaces and so need root; without it they fail and say so.
 
+mod access;
 mod changes;
 mod check;
 mod click;

@@ -292,7 +292,7 @@ flowrules:
 #[test]
 fn the_nodes_rest_is_reached_through_a_firewall_in_a_graph() {
     let lab = lab();
-    let node = Node::start_with(&lab, &["--listen", "0.0.0.0:7400"]);
+    let node = Node::start_with(&lab, &["--listen", "0.0.0.0:7400", "--no-login", "--no-tls"]);
     let file = lab.write("graph.yaml", HOST);
     node.weir(&["apply", &file]).ok();
     let client = lab.ns("client");
@@ -307,7 +307,7 @@ fn the_nodes_rest_is_reached_through_a_firewall_in_a_graph() {
     let index = || lab.ns("node").run(&["cat", "/sys/class/net/stack/ifindex"]).stdout;
     let before = index();
     node.crash();
-    let node = Node::start_with(&lab, &["--listen", "0.0.0.0:7400"]);
+    let node = Node::start_with(&lab, &["--listen", "0.0.0.0:7400", "--no-login", "--no-tls"]);
     assert_eq!(index(), before);
     until("REST", || get("http://10.7.0.9:7400/v1/graphs").code == 0);
     let file = lab.write("graph.yaml", HOST.replace("10.7.0.9/24", "10.7.0.10/24"));

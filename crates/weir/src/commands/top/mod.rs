@@ -82,11 +82,15 @@ fn read(client: &NodeClient, graph: Option<&str>, start: Instant) -> Result<Read
     };
     let status = graph.map(|g| client.status(&g.id)).transpose();
     let status = match status {
-        // It was removed this moment.
-        Err(ClientError::Problem(p)) if p.status == 404 => None,
+        // It was removed this moment, or only some of its functions may be seen.
+        Err(ClientError::Problem(p)) if [403, 404].contains(&p.status) => None,
         other => other?,
     };
-    let devices = client.devices()?.devices;
+    let devices = match client.devices() {
+        // Tenants do not see what interfaces carry for all.
+        Err(ClientError::Problem(p)) if p.status == 403 => Vec::new(),
+        other => other?.devices,
+    };
     Ok(Reading { at: start.elapsed(), graphs, status, devices })
 }
 
