@@ -89,11 +89,12 @@ pub fn choose(
             None => fit.push(c),
         }
     }
-    let free = |c: &Candidate<'_>| {
+    // In tenths: what is used moves by itself, and placement should not.
+    let used = |c: &Candidate<'_>| {
         let memory = c.domain.map(|d| d.resources.memory).unwrap_or_default();
-        memory.total.saturating_sub(memory.used)
+        u128::from(memory.used) * 10 / u128::from(memory.total.max(1))
     };
-    fit.sort_by_key(|c| (!c.has_it, c.graphs, std::cmp::Reverse(free(c)), c.name));
+    fit.sort_by_key(|c| (!c.has_it, c.graphs, used(c), c.name));
     let mut fit = fit.into_iter();
     let Some(best) = fit.next() else { return Err(others) };
     let reason = if asked.is_some() {

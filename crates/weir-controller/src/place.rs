@@ -60,7 +60,7 @@ fn saps(
                 continue;
             }
             (Some(wanted), _) => {
-                mistakes.push(mistake(path, format!("node '{wanted}' is not there"), ""));
+                mistakes.push(mistake(path, format!("node '{wanted}' is offline"), ""));
                 continue;
             }
             (None, [one]) => one,
@@ -146,7 +146,7 @@ pub fn place(
             })
             .collect();
         if names.is_empty() {
-            let text = format!("node '{}' is not there", wanted.map_or("", |w| w.as_str()));
+            let text = format!("node '{}' is offline", wanted.map_or("", |w| w.as_str()));
             mistakes.push(mistake(format!("sffg.SFs[{i}]"), text, ""));
         } else if names.iter().all(|n| !n.is_empty()) {
             let text = format!("no node can run it: {}", names.join("; "));
@@ -434,6 +434,6 @@ flowrules:
         let said = GRAPH.replace("{id: lan,", "{id: lan, node: n1,");
         assert!(placed(&said, &all, None).is_ok());
         let e = placed(&GRAPH.replace("{id: lan,", "{id: lan, node: n7,"), &all, None).unwrap_err();
-        assert_eq!(e, "sffg.saps[0]: node 'n7' is not there");
+        assert_eq!(e, "sffg.saps[0]: node 'n7' is offline");
     }
 }

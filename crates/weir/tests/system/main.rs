@@ -9,6 +9,7 @@ mod click;
 mod composed;
 mod compute;
 mod containers;
+mod domain;
 mod dpdk;
 mod errors;
 mod functions;

@@ -1,0 +1,384 @@
+//! A domain: a controller and three nodes, each in a network namespace of its own, with a host at each.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::lab::{Lab, Ns, Output, Process, WEIR, poll, until, until_pings};
+use crate::traffic::Stream;
+
+const CONTROLLER: &str = "https://10.99.0.254:7443";
+
+/// Over three nodes: hosts at n1 and n3, and a firewall at n2.
+const SPAN: &str = "
+id: span
+name: over three nodes
+SFs:
+  - {id: fw, name: firewall, node: n2, ports: [{id: inside}, {id: outside}]}
+saps:
+  - {id: a, type: interface, node: n1, interface: {if-name: lan}}
+  - {id: b, type: interface, node: n3, interface: {if-name: lan}}
+flowrules:
+  - {id: a, priority: 1, match: {port_in: 'sap:a'}, actions: {output_to_port: 'sf:fw:inside'}}
+  - {id: b, priority: 1, match: {port_in: 'sf:fw:outside'}, actions: {output_to_port: 'sap:b'}}
+  - {id: c, priority: 1, match: {port_in: 'sap:b'}, actions: {output_to_port: 'sf:fw:outside'}}
+  - {id: d, priority: 1, match: {port_in: 'sf:fw:inside'}, actions: {output_to_port: 'sap:a'}}
+requirements:
+  - can a b tcp
+";
+
+/// On one node: its two interfaces joined.
+const WIRE: &str = "
+id: wire
+name: wire
+saps:
+  - {id: l, type: interface, interface: {if-name: lan}}
+  - {id: r, type: interface, interface: {if-name: wan}}
+flowrules:
+  - {id: a, priority: 1, match: {port_in: 'sap:l'}, actions: {output_to_port: 'sap:r'}}
+  - {id: b, priority: 1, match: {port_in: 'sap:r'}, actions: {output_to_port: 'sap:l'}}
+";
+
+const NODES: [&str; 3] = ["n1", "n2", "n3"];
+
+fn lab(alone: bool) -> Lab {
+    let names = ["control", "n1", "n2", "n3", "h1", "h2", "h3"];
+    let lab = if alone { Lab::alone(&names) } else { Lab::new(&names) };
+    lab.ip("control", "link add br0 type bridge");
+    lab.ip("control", "addr add 10.99.0.254/24 dev br0");
+    lab.ip("control", "link set br0 up");
+    for (i, node) in NODES.iter().enumerate() {
+        let (i, port) = (i + 1, format!("p{}", i + 1));
+        lab.link((node, "m0"), ("control", &port));
+        lab.ip("control", &format!("link set {port} master br0"));
+        lab.ip(node, &format!("addr add 10.99.0.{i}/24 dev m0"));
+        let host = format!("h{i}");
+        lab.link((node, "lan"), (&host, "eth0"));
+        lab.link((node, "wan"), (&host, "eth1"));
+        lab.ip(&host, &format!("addr add 10.1.0.{i}/24 dev eth0"));
+    }
+    lab
+}
+
+/// What stands behind a text in what a program wrote.
+fn told(process: &Process, before: &str) -> String {
+    until(before, || process.stderr().contains(before));
+    let text = process.stderr();
+    let rest = text.split_once(before).map_or("", |(_, rest)| rest);
+    rest.split_whitespace().next().unwrap_or_default().to_owned()
+}
+
+/// A controller, with an operator's context.
+struct Domain<'l> {
+    lab: &'l Lab,
+    controller: Process,
+}
+
+impl<'l> Domain<'l> {
+    fn start(lab: &'l Lab) -> Domain<'l> {
+        let controller = Domain::spawn(lab);
+        let (token, pin) = (told(&controller, "admin token: "), told(&controller, "pin="));
+        let domain = Domain { lab, controller };
+        domain.weir(&["context", "add", "home", CONTROLLER, "--token", &token, "--fingerprint", &pin]).ok();
+        domain
+    }
+
+    fn spawn(lab: &Lab) -> Process {
+        let store = lab.path("controller.db");
+        let command = [WEIR, "controller", "--listen", "10.99.0.254:7443", "--store", &store];
+        let controller = lab.ns("control").spawn_in_network(&command);
+        until("the controller", || controller.stderr().contains("the controller listens"));
+        controller
+    }
+
+    fn weir(&self, arguments: &[&str]) -> Output {
+        self.lab.ns("control").weir(arguments)
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        self.weir(&[&["--json"], arguments].concat()).json()
+    }
+
+    fn node(&self, name: &str, token: Option<&str>) -> Process {
+        let (socket, store) = (self.lab.path(&format!("{name}.sock")), self.lab.path(&format!("{name}.db")));
+        let command = [WEIR, "node", "--socket", &socket, "--store", &store, "--images", "images"];
+        let join = ["--join", CONTROLLER, "--name", name];
+        let token = token.map(|t| ["--token", t]);
+        let token = token.as_ref().map_or(&[][..], |t| &t[..]);
+        self.lab.ns(name).spawn_in_network(&[&command[..], &join[..], token].concat())
+    }
+
+    fn join_all(&self) -> Vec<Process> {
+        let token = self.weir(&["token", "--uses", "3"]).ok();
+        let nodes = NODES.map(|n| self.node(n, Some(token.trim())));
+        until("all nodes", || NODES.iter().all(|n| self.is_online(n) && self.knows(n)));
+        nodes.into()
+    }
+
+    fn is_online(&self, name: &str) -> bool {
+        self.describe(name)["state"] == "online"
+    }
+
+    /// Whether the node has said what it has.
+    fn knows(&self, name: &str) -> bool {
+        self.describe(name)["domain"]["endpoints"].is_array()
+    }
+
+    fn describe(&self, name: &str) -> Value {
+        let out = self.weir(&["--json", "describe", "node", name]);
+        if out.code == 0 { out.json() } else { Value::Null }
+    }
+
+    fn apply(&self, document: &str, options: &[&str]) -> Output {
+        let file = self.lab.write("graph.yaml", document);
+        self.weir(&[&["apply", &file], options].concat())
+    }
+
+    /// State and nodes of each graph.
+    fn ps(&self) -> Vec<(String, String, String)> {
+        let list = self.json(&["ps"]);
+        let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+        let graph = |g: &Value| (text(&g["id"]), text(&g["node"]), text(&g["state"]));
+        list.as_array().unwrap().iter().map(graph).collect()
+    }
+
+    /// The graphs that a node has, as it says itself.
+    fn at(&self, node: &str) -> Vec<String> {
+        let list = self.lab.ns(node).weir(&["--json", "ps", "--node", "http://127.0.0.1:7400"]).json();
+        list.as_array().unwrap().iter().map(|g| g["id"].as_str().unwrap().to_owned()).collect()
+    }
+
+    fn stop_engines(&self) {
+        for name in NODES {
+            let socket = self.lab.path(&format!("{name}.sock"));
+            _ = self.lab.ns(name).weir(&["engine", "--stop", "--socket", &socket]);
+        }
+    }
+}
+
+fn host<'l>(lab: &'l Lab, name: &str) -> Ns<'l> {
+    lab.ns(name)
+}
+
+#[test]
+fn nodes_join_and_a_graph_goes_to_one_of_them() {
+    let lab = lab(false);
+    let domain = Domain::start(&lab);
+    assert!(domain.weir(&["get", "nodes"]).ok().contains("weir token"));
+    let e = domain.apply(WIRE, &[]).fails(1);
+    assert!(e.contains("the domain has no nodes"), "{e}");
+    // What is wrong about joining is said by the node, which ends.
+    let wrong = [("text", "it has the form SECRET@sha256:PIN"), ("", "the token is not one")];
+    for (token, what) in wrong {
+        let out = domain.node("n1", Some(token)).wait();
+        assert!(out.code != 0 && out.stderr.contains(what), "{}", out.stderr);
+    }
+    assert!(domain.node("n1", None).wait().stderr.contains("has not joined"));
+    let token = domain.weir(&["token"]).ok().trim().to_owned();
+    let (secret, pin) = token.split_once('@').unwrap();
+    let other = format!("{secret}@sha256:{}", "0".repeat(64));
+    assert!(domain.node("n1", Some(&other)).wait().stderr.contains("UnknownIssuer"));
+    let unknown = format!("{}@{pin}", secret.chars().rev().collect::<String>());
+    assert!(domain.node("n1", Some(&unknown)).wait().stderr.contains("token"));
+    let _n1 = domain.node("n1", Some(&token));
+    until("n1", || domain.is_online("n1"));
+    // The token was for one node.
+    assert!(domain.node("n2", Some(&token)).wait().stderr.contains("used as often as it may be"));
+    let token = domain.weir(&["token", "--uses", "2"]).ok().trim().to_owned();
+    let [_n2, _n3] = ["n2", "n3"].map(|n| domain.node(n, Some(&token)));
+    until("all nodes", || NODES.iter().all(|n| domain.is_online(n) && domain.knows(n)));
+    let links = domain.json(&["get", "links"]);
+    assert_eq!(links["links"].as_array().unwrap().len(), 3, "{links}");
+
+    // Each has the interfaces: it goes where it is asked to go, else to the first, and stays.
+    let plan = domain.json(&["plan", &lab.write("wire.yaml", WIRE)]);
+    assert_eq!(plan["placement"]["nodes"][0], "n1", "{plan}");
+    domain.apply(WIRE, &["--on", "n2"]).ok();
+    assert_eq!(domain.ps(), [("wire".into(), "n2".into(), "running".into())]);
+    domain.apply(&WIRE.replace("name: wire", "name: renamed"), &[]).ok();
+    assert_eq!((domain.at("n1").len(), domain.at("n2")), (0, vec!["wire".to_owned()]));
+    assert!(domain.apply(WIRE, &["--on", "n9"]).fails(1).contains("there is no node 'n9'; did you mean"));
+    let e = domain.apply(&WIRE.replace("if-name: wan", "if-name: wam"), &[]).fails(1);
+    assert!(e.contains("node n2: it has no interface 'wam'"), "{e}");
+    // At the node itself it cannot be changed.
+    let local = ["delete", "wire", "--node", "http://127.0.0.1:7400"];
+    assert!(lab.ns("n2").weir(&local).fails(1).contains("is the controller's"));
+    // What the node has refused changes nothing.
+    let bad = WIRE.replace("id: wire", "id: bad")
+        + "SFs:\n  - {id: f, name: firewall, params: {NO: 1}, ports: [a, b]}\n";
+    let e = domain.apply(&bad, &[]).fails(1);
+    assert!(e.contains("firewall has no parameter \"NO\""), "{e}");
+    assert_eq!(domain.ps().len(), 1);
+
+    // A second graph for these interfaces goes elsewhere; both move away from nodes that are drained.
+    domain.apply(&WIRE.replace("id: wire", "id: other"), &[]).ok();
+    assert_eq!(domain.ps()[0], ("other".into(), "n1".into(), "running".into()));
+    domain.weir(&["drain", "n2"]).ok();
+    assert_eq!(domain.ps()[1], ("wire".into(), "n3".into(), "running".into()));
+    let e = domain.weir(&["drain", "n1"]).fails(1);
+    assert!(e.is_empty(), "what stays is said with the rest: {e}");
+    assert!(domain.weir(&["forget", "n1"]).fails(1).contains("is to run other"));
+    domain.weir(&["delete", "other"]).ok();
+    domain.weir(&["forget", "n1"]).ok();
+    until("n1 is told", || {
+        let health = lab.ns("n1").run(&["curl", "-sS", "http://127.0.0.1:7400/v1/health"]).json();
+        health["controller"]["trouble"].as_str().is_some_and(|t| t.contains("was removed from the domain"))
+    });
+    assert!(domain.weir(&["uncordon", "n1"]).fails(1).contains("there is no node 'n1'"));
+    domain.weir(&["delete", "wire"]).ok();
+    domain.stop_engines();
+}
+
+#[test]
+fn a_graph_spans_nodes_and_is_seen_as_one() {
+    let lab = lab(false);
+    let domain = Domain::start(&lab);
+    let _nodes = domain.join_all();
+    // What is required is proved of the whole.
+    let e = domain.apply(&SPAN.replace("can a b tcp", "never a b tcp"), &[]).fails(1);
+    assert!(e.contains("violated: never a b tcp"), "{e}");
+    assert!(NODES.iter().all(|n| domain.at(n).is_empty()), "nothing is left of it");
+    let out = domain.apply(SPAN, &[]).ok();
+    assert!(out.contains("VXLAN takes 50"), "{out}");
+    assert_eq!(domain.ps(), [("span".into(), "n1, n2, n3".into(), "running".into())]);
+    let (h1, h3) = (host(&lab, "h1"), host(&lab, "h3"));
+    until_pings(&h1, "10.1.0.3");
+    // The firewall lets nobody in from the other side.
+    h3.run(&["ping", "-c", "1", "-W", "1", "10.1.0.1"]).fails(1);
+    let status = domain.json(&["show", "span"]);
+    let links: Vec<String> = status["links"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|l| format!("{} {}", l["from"].as_str().unwrap(), l["to"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        links,
+        ["sap:a sf:fw:inside", "sf:fw:outside sap:b", "sf:fw:inside sap:a", "sap:b sf:fw:outside"]
+    );
+    assert_ne!(domain.weir(&["handler", "read", "span", "fw", "connections"]).ok().trim(), "0");
+    // One packet through three machines is one trace.
+    let options = ["-m", "icmp type echo", "--count", "1", "--for", "20"];
+    let trace = lab.ns("control").spawn_weir(&[&["trace", "span"], &options[..]].concat());
+    until("a trace", || {
+        _ = h1.run(&["ping", "-c", "1", "-W", "1", "10.1.0.3"]);
+        !trace.stdout().is_empty()
+    });
+    let trace = trace.wait().ok();
+    let at: Vec<_> = NODES.iter().map(|n| trace.find(&format!("graph span at node {n}")).unwrap()).collect();
+    assert!(at.is_sorted(), "{trace}");
+    // And one capture has both ends.
+    let file = lab.path("span.pcapng");
+    let capture = lab.ns("control").spawn_weir(&["capture", "span", "-m", "icmp", "-c", "4", "-w", &file]);
+    until("a capture", || {
+        _ = h1.run(&["ping", "-c", "1", "-W", "1", "10.1.0.3"]);
+        fs::metadata(&file).is_ok_and(|m| m.len() > 500)
+    });
+    capture.wait().ok();
+    let seen = h1.run(&["tshark", "-r", &file, "-T", "fields", "-e", "frame.interface_name"]).ok();
+    assert!(seen.contains("sap:a") && seen.contains("sap:b"), "{seen}");
+    // It moves to one node, and nothing is left at the others.
+    let here = SPAN
+        .replace(", node: n2", "")
+        .replace("node: n1, ", "")
+        .replace("node: n3, interface: {if-name: lan}", "interface: {if-name: wan}");
+    domain.apply(&here, &["--on", "n1"]).ok();
+    assert_eq!(domain.ps(), [("span".into(), "n1".into(), "running".into())]);
+    assert!(domain.at("n2").is_empty() && domain.at("n3").is_empty());
+    domain.weir(&["delete", "span"]).ok();
+    domain.stop_engines();
+}
+
+#[test]
+fn nodes_and_the_controller_come_and_go_and_no_packet_is_lost() {
+    let lab = lab(true);
+    let mut domain = Domain::start(&lab);
+    let mut nodes = domain.join_all();
+    domain.apply(SPAN, &[]).ok();
+    until_pings(&host(&lab, "h1"), "10.1.0.3");
+    let stream = Stream::start(&lab, "h1", "h3", "10.1.0.3", 5300, 500);
+    // A daemon is killed: it is seen to be gone, its part goes on, and it is taken up again.
+    nodes[1].signal("KILL");
+    until("n2 is gone", || !domain.is_online("n2"));
+    assert!(domain.ps()[0].2.starts_with("degraded"), "{:?}", domain.ps());
+    let e = domain.apply(&SPAN.replace("priority: 1", "priority: 2"), &[]).fails(1);
+    assert!(e.contains("offline"), "{e}");
+    // Meanwhile the controller is killed as well.
+    domain.controller.signal("KILL");
+    nodes[1] = domain.node("n2", None);
+    until("n1 says that its controller is gone", || {
+        let health = lab.ns("n1").run(&["curl", "-sS", "http://127.0.0.1:7400/v1/health"]).json();
+        health["controller"]["connected"] == false
+    });
+    domain.controller = Domain::spawn(&lab);
+    until("all nodes", || NODES.iter().all(|n| domain.is_online(n) && domain.knows(n)));
+    assert_eq!(domain.ps(), [("span".into(), "n1, n2, n3".into(), "running".into())]);
+    // The same again changes nothing at the nodes.
+    assert!(domain.apply(SPAN, &[]).ok().contains("unchanged"));
+    let received = stream.all_came_once();
+    assert!(received.sent > 100, "{}", received.sent);
+
+    // A node that is not there loses later what is deleted, and an old store changes nothing of that.
+    let old = lab.path("n3.old");
+    fs::copy(lab.path("n3.db"), &old).unwrap();
+    nodes[2].signal("KILL");
+    until("n3 is gone", || !domain.is_online("n3"));
+    domain.weir(&["delete", "span"]).ok();
+    assert_eq!(domain.ps(), []);
+    fs::copy(&old, lab.path("n3.db")).unwrap();
+    nodes[2] = domain.node("n3", None);
+    until("n3 has lost it", || domain.is_online("n3") && domain.at("n3").is_empty());
+    // Two with one certificate: the second is sent away, and told so.
+    for file in ["node.pem"] {
+        let to = lab.path("copy.member");
+        fs::create_dir_all(&to).unwrap();
+        fs::copy(lab.path(&format!("n3.member/{file}")), format!("{to}/{file}")).unwrap();
+    }
+    let (socket, store) = (lab.path("copy.sock"), lab.path("copy.db"));
+    let command = [WEIR, "node", "--socket", &socket, "--store", &store, "--listen", "127.0.0.1:7401"];
+    let join = ["--join", CONTROLLER, "--name", "n3"];
+    let copy = lab.ns("n3").spawn_in_network(&[&command[..], &join[..]].concat());
+    assert!(poll(500, || copy.stderr().contains("connected already")), "{}", copy.stderr());
+    assert!(domain.is_online("n3"));
+    copy.signal("TERM");
+    _ = lab.ns("n3").weir(&["engine", "--stop", "--socket", &socket]);
+    domain.stop_engines();
+}
+
+#[test]
+fn a_tenant_of_a_domain_has_its_own_graphs_and_no_others() {
+    let lab = lab(false);
+    let domain = Domain::start(&lab);
+    let _nodes = domain.join_all();
+    let key = lab.path("alice");
+    domain.weir(&["key", "new", &key]).ok();
+    domain.weir(&["tenant", "add", "acme", "--graphs", "1"]).ok();
+    domain.weir(&["key", "add", "alice", &format!("{key}.pub"), "--role", "tenant", "--tenant", "acme"]).ok();
+    let pin = told(&domain.controller, "pin=");
+    domain.weir(&["context", "add", "acme", CONTROLLER, "--key", &key, "--fingerprint", &pin]).ok();
+    domain.weir(&["context", "use", "home"]).ok();
+    let alice = |arguments: &[&str]| domain.weir(&[arguments, &["--context", "acme"]].concat());
+    domain.apply(&WIRE.replace("id: wire", "id: secret"), &["--on", "n1"]).ok();
+    let own = lab.write("own.yaml", WIRE);
+    alice(&["apply", &own, "--on", "n2"]).ok();
+    assert_eq!(domain.json(&["ps"])[1]["tenant"], "acme");
+    let list = alice(&["ps"]).ok();
+    assert!(list.contains("wire") && !list.contains("secret"), "{list}");
+    assert!(alice(&["show", "secret"]).fails(1).contains("there is no graph 'secret'"));
+    let second = lab.write("second.yaml", WIRE.replace("id: wire", "id: second"));
+    assert!(alice(&["apply", &second, "--on", "n3"]).fails(1).contains("quota"));
+    for forbidden in [&["get", "nodes"][..], &["token"], &["drain", "n1"], &["events", "--graph", "secret"]] {
+        let out = alice(forbidden);
+        assert!(out.code != 0 || !out.stdout.contains("secret"), "{forbidden:?}: {}", out.stdout);
+    }
+    assert!(!alice(&["events"]).ok().contains("secret"));
+    alice(&["delete", "wire"]).ok();
+    // A node's certificate is no login.
+    let pem = lab.path("n1.member/node.pem");
+    let curl = ["curl", "-sk", "--cert", &pem, "--key", &pem, "-o", "/dev/null", "-w", "%{http_code}"];
+    let graphs = format!("{CONTROLLER}/v1/graphs");
+    let status = lab.ns("n1").run(&[&curl[..], &[&graphs]].concat()).ok();
+    assert_eq!(status, "401");
+    domain.weir(&["delete", "secret"]).ok();
+    domain.stop_engines();
+}
