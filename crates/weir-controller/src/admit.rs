@@ -83,7 +83,11 @@ pub fn admit(
     let named = named(graph);
     for name in named.iter().copied().chain(asked) {
         if !view.members.contains_key(name) {
-            let hint = nearest(name, view.members.keys().map(String::as_str));
+            let all: Vec<&str> = view.members.keys().map(String::as_str).collect();
+            let hint = match all.len() {
+                0..=10 => format!("; there are {}", all.join(", ")),
+                _ => nearest(name, all.into_iter()),
+            };
             return Err(refused(format!("there is no node '{name}'{hint}")));
         }
     }

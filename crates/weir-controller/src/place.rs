@@ -45,12 +45,13 @@ fn saps(
     for (i, sap) in graph.saps.iter().enumerate() {
         let path = format!("sffg.saps[{i}]");
         let wanted = sap.node.as_ref().or(graph.node.as_ref()).map(Id::as_str);
+        let had = before.and_then(|b| b.saps.get(&sap.id)).map(String::as_str);
+        let open = |name: &str, n: &Facts<'_>| !n.cordoned || had == Some(name) || wanted == Some(name);
         let able: Vec<&str> = nodes
             .iter()
-            .filter(|(_, n)| no_place(n.domain, graph.id.as_str(), sap).is_none())
+            .filter(|(name, n)| open(name, n) && no_place(n.domain, graph.id.as_str(), sap).is_none())
             .map(|(name, _)| *name)
             .collect();
-        let had = before.and_then(|b| b.saps.get(&sap.id)).map(String::as_str);
         let node = match (wanted, &able[..]) {
             (Some(wanted), _) if able.contains(&wanted) => wanted,
             (Some(wanted), _) if nodes.contains_key(wanted) => {
@@ -65,8 +66,9 @@ fn saps(
             }
             (None, [one]) => one,
             (None, []) => {
-                let why = nodes.iter().filter_map(|(name, n)| {
-                    Some(format!("node {name}: {}", no_place(n.domain, graph.id.as_str(), sap)?))
+                let why = nodes.iter().map(|(name, n)| {
+                    let why = no_place(n.domain, graph.id.as_str(), sap);
+                    format!("node {name}: {}", why.unwrap_or_else(|| "it is cordoned".into()))
                 });
                 let text = format!("no node has a place for it: {}", why.collect::<Vec<_>>().join("; "));
                 mistakes.push(mistake(path, text, ""));

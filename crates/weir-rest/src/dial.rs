@@ -13,8 +13,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{CertificateError, ClientConfig, Error};
 use weir_api::problem::Problem;
 
 /// How long a connection may take to stand.
@@ -103,7 +103,18 @@ pub async fn connect(
     let name = ServerName::try_from(host.to_owned()).map_err(|_| DialError::Address(host.to_owned()))?;
     let handshake = timeout(CONNECT, TlsConnector::from(Arc::new(config)).connect(name, stream)).await;
     let stream = handshake.map_err(|_| unreachable("it does not answer with TLS".into()))?;
-    stream.map_err(|e| DialError::Tls { address, why: e.to_string() })
+    stream.map_err(|e| DialError::Tls { address, why: reason(&e) })
+}
+
+/// Why there is no TLS, for people.
+fn reason(e: &std::io::Error) -> String {
+    let tls = e.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    match tls {
+        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            "it is another server than the token, or this node's certificate, is from: its authority has another pin".into()
+        }
+        _ => e.to_string(),
+    }
 }
 
 /// Sends a document in JSON, and reads the one that comes back.
