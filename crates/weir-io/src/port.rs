@@ -7,6 +7,8 @@ use std::os::fd::BorrowedFd;
 use weir_net::EtherAddr;
 use weir_packet::Packet;
 
+use crate::memif::MemifPort;
+
 /// A port, where packets enter and leave.
 ///
 /// No method blocks. A port belongs to one thread at a time.
@@ -71,6 +73,11 @@ pub trait Port: Send {
     /// process ([`Share`](crate::interface::Share)).
     fn is_shared(&self) -> bool {
         false
+    }
+
+    /// The port, if it is one whose peers can be joined by [direct rings](crate::memif::direct).
+    fn as_memif(&mut self) -> Option<&mut MemifPort> {
+        None
     }
 
     /// Largest payload of a link-layer frame in bytes, the Ethernet header not counted.

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::Socket;
 
+use super::direct::{Order, Reports, is_for};
 use super::handshake::{End, Handshake, Outgoing};
 use super::link::Link;
 use super::message::Message;
@@ -50,6 +51,25 @@ struct State {
     /// What the peer did, as the port found it.
     fault: Option<String>,
     stop: bool,
+    /// Counts the connections.
+    epoch: u64,
+    /// What the port wants to say to this one.
+    outgoing: Vec<Outgoing>,
+    /// What the master of this one wants, and the port has not taken yet.
+    orders: Vec<Order>,
+    /// What the slave of this one has said.
+    reports: Reports,
+}
+
+impl State {
+    /// Another connection is ready.
+    fn begin(&mut self, link: Link) {
+        (self.up, self.link) = (true, Some(link));
+        self.epoch += 1;
+        self.outgoing.clear();
+        self.orders.clear();
+        self.reports = Reports::default();
+    }
 }
 
 /// How a connection stands.
@@ -58,6 +78,12 @@ pub struct Standing {
     pub link: Option<Link>,
     /// Whether there is a connection.
     pub up: bool,
+    /// The number of the last connection.
+    pub epoch: u64,
+    /// What its master wants.
+    pub orders: Vec<Order>,
+    /// What its slave has said.
+    pub reports: Reports,
 }
 
 impl Shared {
@@ -75,7 +101,18 @@ impl Shared {
     /// How the connection stands; it may be newer than the version of the news that was seen.
     pub fn standing(&self) -> Standing {
         let mut state = self.lock();
-        Standing { link: state.link.take(), up: state.up }
+        let (link, orders) = (state.link.take(), std::mem::take(&mut state.orders));
+        Standing { link, up: state.up, epoch: state.epoch, orders, reports: state.reports }
+    }
+
+    /// Says something to the peer of a connection, if that is still the one.
+    pub fn say(&self, epoch: u64, messages: impl IntoIterator<Item = Outgoing>) {
+        let mut state = self.lock();
+        if state.up && state.epoch == epoch {
+            state.outgoing.extend(messages);
+            drop(state);
+            self.wake();
+        }
     }
 
     /// Why there is no connection.
@@ -116,6 +153,8 @@ struct Peer {
     handshake: Handshake,
     /// Until when it has to be ready; `None`: it is.
     until: Option<Instant>,
+    /// The memory of a direct ring whose socket is still to come.
+    memory: Option<OwnedFd>,
 }
 
 /// The thread.
@@ -150,9 +189,9 @@ impl Keeper {
     pub fn run(mut self) {
         while let Ok(ready) = self.wait() {
             signal::clear(self.shared.wake.as_fd());
-            let (stop, fault) = {
+            let (stop, fault, outgoing) = {
                 let mut state = self.shared.lock();
-                (state.stop, state.fault.take())
+                (state.stop, state.fault.take(), std::mem::take(&mut state.outgoing))
             };
             if stop {
                 self.peers.iter().for_each(|peer| say_goodbye(&peer.socket, "the port is closed"));
@@ -164,6 +203,11 @@ impl Keeper {
                     (0..self.peers.len()).rev().filter(|&i| self.peers[i].until.is_none()).collect::<Vec<_>>()
                 {
                     self.end(i, &fault, true);
+                }
+            }
+            for message in outgoing {
+                if let Some(i) = self.peers.iter().position(|p| p.until.is_none()) {
+                    self.answer(i, Some(message));
                 }
             }
             let now = Instant::now();
@@ -241,7 +285,7 @@ impl Keeper {
         match socket {
             Ok(socket) => {
                 let (handshake, first) = Handshake::new(&self.options);
-                self.peers.push(Peer { socket, handshake, until: Some(now + PATIENCE) });
+                self.peers.push(Peer { socket, handshake, until: Some(now + PATIENCE), memory: None });
                 self.answer(self.peers.len() - 1, first);
             }
             Err(e) if self.listener.is_some() => {
@@ -276,6 +320,9 @@ impl Keeper {
             Ok(message) => message,
             Err(e) => return self.end(i, &e.to_string(), true),
         };
+        if self.peers[i].until.is_none() && is_for(&message, &self.options) {
+            return self.direct(i, &message, fd);
+        }
         let busy = self.peers.iter().any(|p| p.until.is_none());
         match self.peers[i].handshake.take(message, fd, busy) {
             Ok(done) => {
@@ -287,12 +334,40 @@ impl Keeper {
                 // The peer learns first that it may send.
                 let before = self.peers.len();
                 self.answer(i, done.send);
-                if up && self.peers.len() == before {
-                    self.shared.tell(|state| (state.up, state.link) = (true, done.link));
+                if let Some(link) = done.link
+                    && self.peers.len() == before
+                {
+                    self.shared.tell(|state| state.begin(link));
                 }
             }
             Err(end) => self.end(i, &end.to_string(), !matches!(end, End::Peer(_))),
         }
+    }
+
+    /// Takes a message about direct rings: what a slave says, or an order of a master, who is trusted.
+    fn direct(&mut self, i: usize, message: &Message, fd: Option<OwnedFd>) {
+        let order = match *message {
+            Message::DirectMemory => {
+                self.peers[i].memory = fd;
+                return;
+            }
+            Message::DirectRing { id, sends } => {
+                let memory = self.peers[i].memory.take();
+                let missing = || std::io::Error::other("it came without its descriptors");
+                let both = memory.zip(fd).ok_or_else(missing);
+                match both.and_then(|(memory, socket)| Order::of(id, sends, &memory, socket)) {
+                    Ok(order) => order,
+                    Err(e) => return self.end(i, &format!("no direct ring: {e}"), true),
+                }
+            }
+            Message::DirectGo(id) => Order::Go(id),
+            Message::DirectStop(id) => Order::Stop(id),
+            _ => {
+                self.shared.tell(|state| _ = state.reports.take(message));
+                return;
+            }
+        };
+        self.shared.tell(|state| state.orders.push(order));
     }
 
     /// Ends a connection; `ours`: it is we who end it.

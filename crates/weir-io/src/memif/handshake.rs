@@ -10,7 +10,10 @@ use super::message::{AddRing, Hello, Init, Message, SECRET, VERSION};
 use super::options::{Options, Role};
 use super::region::{self, Memory};
 use super::ring::{LARGEST, NoRing, Ring};
-use crate::shared::signal;
+use crate::shared::signal::{self, Signal};
+
+/// With what the name of a slave's program ends that knows [direct rings](super::direct).
+const KNOWS_DIRECT: &str = " direct";
 
 /// Frames with Ethernet headers (`MEMIF_INTERFACE_MODE_ETHERNET`).
 const ETHERNET: u8 = 0;
@@ -143,6 +146,7 @@ fn secret(text: &str) -> [u8; SECRET] {
 pub struct Master {
     options: Options,
     begun: bool,
+    knows_direct: bool,
     memory: Memory,
     /// From the slave, and to it.
     rings: [Option<(AddRing, OwnedFd)>; 2],
@@ -152,7 +156,8 @@ pub struct Master {
 impl Master {
     fn new(options: &Options) -> Master {
         let options = options.clone();
-        Master { options, begun: false, memory: Memory::default(), rings: [None, None], ready: false }
+        let (memory, rings) = (Memory::default(), [None, None]);
+        Master { options, begun: false, knows_direct: false, memory, rings, ready: false }
     }
 
     fn take(&mut self, message: Message, fd: Option<OwnedFd>, busy: bool) -> Result<Done, End> {
@@ -164,6 +169,7 @@ impl Master {
                     return Err(End::Busy);
                 }
                 self.begun = true;
+                self.knows_direct = init.name.ends_with(KNOWS_DIRECT);
             }
             _ if !self.begun || self.ready => return Err(unexpected(&message)),
             Message::AddRegion { index, size } => {
@@ -225,9 +231,9 @@ impl Master {
             let ring = ring.and_then(|ring| ring.check().map(|()| ring));
             ring.map_err(|source| End::Ring { to_master: at.to_master, source })
         };
-        let rx = Receiver::new(ring(from_slave)?, rx_signal, None);
-        let tx = Sender::new(ring(to_slave)?, tx_signal, None);
-        Ok(Link { tx, rx, peer })
+        let rx = Receiver::new(ring(from_slave)?, Signal::Event(rx_signal), None);
+        let tx = Sender::new(ring(to_slave)?, Signal::Event(tx_signal), None);
+        Ok(Link { tx, rx, peer, knows_direct: self.knows_direct })
     }
 }
 
@@ -281,7 +287,7 @@ impl Slave {
             id: options.id,
             mode: ETHERNET,
             secret: secret(&options.secret),
-            name: program(),
+            name: if options.direct { program() + KNOWS_DIRECT } else { program() },
         };
         let size = layout.bytes as u64;
         let mut queue: VecDeque<Outgoing> =
@@ -293,12 +299,12 @@ impl Slave {
             let ours = signal::eventfd()?;
             let at = AddRing { to_master, index: 0, region: 0, offset, log2_size };
             queue.push_back((Message::AddRing(at), Some(ours.try_clone()?)));
-            Ok::<_, io::Error>((ring, ours, Some(own)))
+            Ok::<_, io::Error>((ring, Signal::Event(ours), Some(own)))
         };
         let [to, from] = layout.own();
         let (tx, rx) = (ring(true, to)?, ring(false, from)?);
         queue.push_back((Message::Connect(options.to_string()), None));
         let (tx, rx) = (Sender::new(tx.0, tx.1, tx.2), Receiver::new(rx.0, rx.1, rx.2));
-        Ok((Link { tx, rx, peer: String::new() }, queue))
+        Ok((Link { tx, rx, peer: String::new(), knows_direct: false }, queue))
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Our own positions are kept here, and written to the shared memory, never read from it.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{Ordering, fence};
 
@@ -9,7 +10,7 @@ use weir_packet::{Buffers, MAX_LEN, Packet};
 
 use super::region::Memory;
 use super::ring::{Descriptor, NEXT, Ring};
-use crate::shared::signal;
+use crate::shared::signal::Signal;
 pub use crate::shared::watch::Source;
 
 /// Bytes of an Ethernet header.
@@ -57,13 +58,15 @@ pub struct Link {
     pub rx: Receiver,
     /// What the other side calls its interface.
     pub peer: String,
+    /// Whether the other side is a slave that knows direct rings.
+    pub knows_direct: bool,
 }
 
 /// The sender's side of a ring. All positions are those of the first slot that is not sent.
 #[derive(Debug)]
 pub struct Sender {
     ring: Ring,
-    signal: OwnedFd,
+    signal: Signal,
     own: Option<Own>,
     ours: u16,
     /// How far the other side was when it was last looked at.
@@ -74,7 +77,7 @@ pub struct Sender {
 
 impl Sender {
     /// `signal` is what the other side sleeps on.
-    pub fn new(ring: Ring, signal: OwnedFd, own: Option<Own>) -> Sender {
+    pub fn new(ring: Ring, signal: Signal, own: Option<Own>) -> Sender {
         let sent = vec![0; usize::from(ring.size())].into();
         let sender = Sender { ring, signal, own, ours: 0, theirs: 0, sent };
         if let Some(own) = own {
@@ -147,18 +150,20 @@ impl Sender {
         free >= if self.own.is_some() { size } else { (size / 2).max(1) }
     }
 
-    /// Shows the other side what was put in, and signals if it wants that.
-    pub fn publish(&self) {
+    /// Shows the other side what was put in, and signals if it wants that; `false` if it cannot be signalled.
+    pub fn publish(&self) -> bool {
         match self.own {
             Some(_) => self.ring.set_head(self.ours),
             None => self.ring.set_tail(self.ours),
         }
         // The receiver first says that it wants a signal, and then looks for packets; one of both sees the other.
         fence(Ordering::SeqCst);
-        if !self.ring.is_quiet() {
-            // Nothing else can be done about a receiver that cannot be signalled.
-            let _ = signal::send(self.signal.as_fd());
-        }
+        self.ring.is_quiet() || self.signal.send().is_ok()
+    }
+
+    /// What the other side is signalled by.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.signal.as_fd()
     }
 
     /// How many packets the other side has not taken, as far as it said, and their bytes.
@@ -177,8 +182,10 @@ impl Sender {
 #[derive(Debug)]
 pub struct Receiver {
     ring: Ring,
-    signal: OwnedFd,
+    signal: Signal,
     own: Option<Own>,
+    /// Whether the other side has closed its end of what it signals by.
+    alone: Cell<bool>,
     /// The first slot whose packet was not taken.
     ours: u16,
     parts: Vec<Descriptor>,
@@ -186,8 +193,8 @@ pub struct Receiver {
 
 impl Receiver {
     /// `signal` is what we sleep on. A slave gives the other side buffers by [`give_buffers`](Receiver::give_buffers).
-    pub fn new(ring: Ring, signal: OwnedFd, own: Option<Own>) -> Receiver {
-        let receiver = Receiver { ring, signal, own, ours: 0, parts: Vec::new() };
+    pub fn new(ring: Ring, signal: Signal, own: Option<Own>) -> Receiver {
+        let receiver = Receiver { ring, signal, own, alone: Cell::new(false), ours: 0, parts: Vec::new() };
         receiver.ring.set_quiet(true);
         if own.is_none() {
             receiver.ring.set_tail(0);
@@ -202,6 +209,11 @@ impl Receiver {
             (0..size).for_each(|slot| self.ring.set_descriptor(slot, own.descriptor(slot)));
             self.ring.set_head(self.ours.wrapping_add(size));
         }
+    }
+
+    /// Whether the sender has closed its end, as was seen when it was last looked for signals.
+    pub fn is_alone(&self) -> bool {
+        self.alone.get()
     }
 
     /// The buffer of a slot; `at` counts from the first whose packet was not taken.
@@ -282,6 +294,12 @@ impl Source for Receiver {
 
     fn fd(&self) -> BorrowedFd<'_> {
         self.signal.as_fd()
+    }
+
+    fn clear_signals(&self) {
+        if self.signal.clear() {
+            self.alone.set(true);
+        }
     }
 
     fn want_signals(&self, wanted: bool) {

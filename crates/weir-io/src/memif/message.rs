@@ -14,6 +14,14 @@ pub const SECRET: usize = 24;
 /// Bytes of the reason for a disconnect, the zero at its end included.
 const REASON: usize = 96;
 
+/// Kinds of messages that are Weir's own, far from those of memif.
+const DIRECT_MEMORY: u16 = 0x5701;
+const DIRECT_RING: u16 = 0x5702;
+const DIRECT_GO: u16 = 0x5703;
+const DIRECT_STOP: u16 = 0x5704;
+const DIRECT_SWITCHED: u16 = 0x5705;
+const DIRECT_ENDED: u16 = 0x5706;
+
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
@@ -42,6 +50,28 @@ pub enum Message {
         code: u32,
         /// The reason, for people.
         reason: String,
+    },
+    /// Weir's own ([`super::direct`]), as all that follow. From the master, with the descriptor of the memory of a direct ring.
+    DirectMemory,
+    /// From the master, with the descriptor of a socket: the slave's end of the ring in the memory that came before.
+    DirectRing {
+        /// The ring's number.
+        id: u32,
+        /// Whether the slave sends by it, or receives.
+        sends: bool,
+    },
+    /// From the master: all that was sent before the ring of this number was used is with the slave.
+    DirectGo(u32),
+    /// From the master: the slave is to send by the ring of this number no more.
+    DirectStop(u32),
+    /// From the slave: it sends by the ring of this number from now on.
+    DirectSwitched(u32),
+    /// From the slave: it has done with a ring.
+    DirectEnded {
+        /// The ring's number.
+        id: u32,
+        /// Whether it sent by it, or received.
+        sends: bool,
     },
 }
 
@@ -112,6 +142,12 @@ impl fmt::Display for Message {
             Message::Connect(_) => "connect",
             Message::Connected(_) => "connected",
             Message::Disconnect { .. } => "disconnect",
+            Message::DirectMemory => "direct memory",
+            Message::DirectRing { .. } => "direct ring",
+            Message::DirectGo(_) => "direct go",
+            Message::DirectStop(_) => "direct stop",
+            Message::DirectSwitched(_) => "direct switched",
+            Message::DirectEnded { .. } => "direct ended",
         })
     }
 }
@@ -164,6 +200,14 @@ impl Message {
                 put(&code.to_ne_bytes(), 4);
                 put(text(reason, REASON), REASON);
             }
+            Message::DirectMemory => {}
+            Message::DirectRing { id, sends } | Message::DirectEnded { id, sends } => {
+                put(&id.to_ne_bytes(), 4);
+                put(&[u8::from(*sends)], 1);
+            }
+            Message::DirectGo(id) | Message::DirectStop(id) | Message::DirectSwitched(id) => {
+                put(&id.to_ne_bytes(), 4);
+            }
         }
         bytes
     }
@@ -202,6 +246,12 @@ impl Message {
             6 => Message::Connect(rest.text::<NAME>()),
             7 => Message::Connected(rest.text::<NAME>()),
             8 => Message::Disconnect { code: rest.u32(), reason: rest.text::<REASON>() },
+            DIRECT_MEMORY => Message::DirectMemory,
+            DIRECT_RING => Message::DirectRing { id: rest.u32(), sends: rest.u8() != 0 },
+            DIRECT_GO => Message::DirectGo(rest.u32()),
+            DIRECT_STOP => Message::DirectStop(rest.u32()),
+            DIRECT_SWITCHED => Message::DirectSwitched(rest.u32()),
+            DIRECT_ENDED => Message::DirectEnded { id: rest.u32(), sends: rest.u8() != 0 },
             kind => return Err(NoMessage::Kind(kind)),
         })
     }
@@ -216,6 +266,12 @@ impl Message {
             Message::Connect(_) => 6,
             Message::Connected(_) => 7,
             Message::Disconnect { .. } => 8,
+            Message::DirectMemory => DIRECT_MEMORY,
+            Message::DirectRing { .. } => DIRECT_RING,
+            Message::DirectGo(_) => DIRECT_GO,
+            Message::DirectStop(_) => DIRECT_STOP,
+            Message::DirectSwitched(_) => DIRECT_SWITCHED,
+            Message::DirectEnded { .. } => DIRECT_ENDED,
         }
     }
 }
@@ -301,6 +357,12 @@ mod tests {
             Message::Connect(long.clone()),
             Message::Connected("port 1".to_owned()),
             Message::Disconnect { code: 9, reason: long.repeat(2) },
+            Message::DirectMemory,
+            Message::DirectRing { id: 0x0102_0304, sends: true },
+            Message::DirectGo(2),
+            Message::DirectStop(3),
+            Message::DirectSwitched(4),
+            Message::DirectEnded { id: 5, sends: false },
         ];
         for message in all {
             let again = Message::decode(&message.encode()).unwrap();

@@ -14,7 +14,9 @@
 //! Packets that the peer had not taken when it went away are counted as not sent.
 
 mod control;
+pub mod direct;
 pub mod handshake;
+mod joined;
 pub mod link;
 pub mod message;
 mod options;
@@ -35,7 +37,8 @@ use crate::shared::signal;
 use crate::shared::watch::{Source, Watch, arrived};
 use crate::{Lost, Port, PortError, PortStats, offload};
 use control::{Keeper, Shared};
-use link::{Fault, Link, SHORTEST};
+use direct::{OfMaster, OfSlave, SendEnd};
+use link::{Fault, Link, SHORTEST, Sender};
 
 pub use crate::shared::Place;
 pub use options::{Options, PREFIX, Role};
@@ -53,6 +56,12 @@ pub struct MemifPort {
     /// Ends with the thread.
     ended: Receiver<()>,
     link: Option<Link>,
+    /// The number of the connection.
+    epoch: u64,
+    /// Direct rings, as slave.
+    slave: OfSlave,
+    /// Those of the slave, as master.
+    master: OfMaster,
     /// Whether the peer is gone, and only what it sent is still to be taken.
     over: bool,
     /// Whether it was told that there is no peer.
@@ -106,6 +115,9 @@ impl MemifPort {
             shared,
             ended,
             link: None,
+            epoch: 0,
+            slave: OfSlave::default(),
+            master: OfMaster::default(),
             over: false,
             told: false,
             ready,
@@ -122,6 +134,7 @@ impl MemifPort {
         // What a peer has left is received, until another one is there.
         if self.link.is_some() && (news.link.is_some() || !news.up) {
             self.over = true;
+            self.leave_direct();
         }
         if let Some(link) = news.link {
             self.drop_link();
@@ -130,8 +143,14 @@ impl MemifPort {
                 self.shared.complain(format!("its signals cannot be watched: {e}"));
                 return;
             }
+            self.master = OfMaster { known: link.knows_direct, ..OfMaster::default() };
             (self.link, self.over, self.told) = (Some(link), !news.up, false);
+            self.epoch = news.epoch;
             self.watch.begin_again();
+        }
+        self.master.reports = news.reports;
+        for order in news.orders {
+            self.obey(order);
         }
     }
 
@@ -166,50 +185,47 @@ impl MemifPort {
         self.stats.rx_malformed += self.watch.take(&mut link.rx, &self.shared.news, self.over, out, max)?;
         Ok(())
     }
+}
 
-    /// Puts packets from the front of a batch into the ring; returns how many went.
-    fn put(&mut self, batch: &mut Vec<Packet>) -> Result<usize, Fault> {
-        let Some(link) = &mut self.link else { return Ok(0) };
-        let (mut n, mut result) = (0, Ok(()));
-        let mut free = link.tx.free()?;
-        while n < batch.len() {
-            if offload::finish(batch, n).is_err() {
+/// Puts packets from the front of a batch into a ring; returns how many went, and whether the other side could be signalled.
+fn put(batch: &mut Vec<Packet>, tx: &mut Sender, stats: &mut PortStats) -> Result<(usize, bool), Fault> {
+    let (mut n, mut result) = (0, Ok(()));
+    let mut free = tx.free()?;
+    while n < batch.len() {
+        if offload::finish(batch, n).is_err() {
+            batch.remove(n);
+            stats.tx_errors.offload += 1;
+            continue;
+        }
+        let bytes = batch[n].bytes();
+        if bytes.len() < SHORTEST {
+            batch.remove(n);
+            stats.tx_errors.refused += 1;
+            continue;
+        }
+        match tx.put(bytes, &mut free) {
+            Ok(true) => {
+                stats.sent(bytes.len());
+                n += 1;
+            }
+            Ok(false) if tx.is_too_long(free) => {
                 batch.remove(n);
-                self.stats.tx_errors.offload += 1;
-                continue;
+                stats.tx_errors.too_long += 1;
             }
-            let bytes = batch[n].bytes();
-            if bytes.len() < SHORTEST {
-                batch.remove(n);
-                self.stats.tx_errors.refused += 1;
-                continue;
-            }
-            match link.tx.put(bytes, &mut free) {
-                Ok(true) => {
-                    self.stats.sent(bytes.len());
-                    n += 1;
-                }
-                Ok(false) if link.tx.is_too_long(free) => {
-                    batch.remove(n);
-                    self.stats.tx_errors.too_long += 1;
-                }
-                Ok(false) => break,
-                Err(fault) => {
-                    result = Err(fault);
-                    break;
-                }
+            Ok(false) => break,
+            Err(fault) => {
+                result = Err(fault);
+                break;
             }
         }
-        if n > 0 {
-            link.tx.publish();
-        }
-        if n == batch.len() {
-            Packet::free(batch);
-        } else {
-            batch.drain(..n);
-        }
-        result.map(|()| n)
     }
+    let signalled = n == 0 || tx.publish();
+    if n == batch.len() {
+        Packet::free(batch);
+    } else {
+        batch.drain(..n);
+    }
+    result.map(|()| (n, signalled))
 }
 
 impl Port for MemifPort {
@@ -221,9 +237,25 @@ impl Port for MemifPort {
         if self.watch.is_behind(&self.shared.news) {
             self.look();
         }
+        if self.master.held && !self.over {
+            if self.watch.lit {
+                self.watch.darken(&self.shared.news);
+            }
+            return Ok(0);
+        }
         let before = out.len();
         if let Err(fault) = self.take(out, max) {
             self.complain("from the peer", fault);
+        }
+        let n = out.len() - before;
+        if n < max {
+            self.master.is_empty();
+        }
+        if n == 0 && self.slave.out.as_mut().is_some_and(SendEnd::is_found_alone) {
+            self.send_no_more();
+        }
+        if n < max && self.slave.into.is_some() {
+            self.take_direct(out, max - n);
         }
         let n = out.len() - before;
         if n > 0 {
@@ -254,10 +286,23 @@ impl Port for MemifPort {
         if self.link.is_none() || self.over {
             return if batch.is_empty() { Ok(0) } else { Err(self.no_peer()) };
         }
-        self.put(batch).map_err(|fault| {
-            self.complain("to the peer", fault);
-            self.no_peer()
-        })
+        if self.slave.out.is_some()
+            && let Some(n) = self.send_direct(batch)
+        {
+            return Ok(n);
+        }
+        let Some(link) = &mut self.link else { return Ok(0) };
+        match put(batch, &mut link.tx, &mut self.stats) {
+            Ok((n, _)) => Ok(n),
+            Err(fault) => {
+                self.complain("to the peer", fault);
+                Err(self.no_peer())
+            }
+        }
+    }
+
+    fn as_memif(&mut self) -> Option<&mut MemifPort> {
+        Some(self)
     }
 
     fn fd(&mut self) -> Option<BorrowedFd<'_>> {

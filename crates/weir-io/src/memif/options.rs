@@ -42,13 +42,25 @@ pub struct Options {
     pub is_open: bool,
     /// As master: whether memory that may shrink is taken. The other side can then end this process, so it has to be trusted.
     pub unsealed: bool,
+    /// As slave: whether the master may give it [direct rings](super::direct). It has to be trusted.
+    pub direct: bool,
 }
 
 impl Options {
     /// A slave with rings of 1,024 packets, in buffers of 2,048 bytes.
     pub fn new(place: Place) -> Options {
         let (role, secret) = (Role::Slave, String::new());
-        Options { place, role, id: 0, ring: 1024, buffer: 2048, secret, is_open: false, unsealed: false }
+        Options {
+            place,
+            role,
+            id: 0,
+            ring: 1024,
+            buffer: 2048,
+            secret,
+            is_open: false,
+            unsealed: false,
+            direct: false,
+        }
     }
 
     /// With a path in place of one in a folder.
@@ -91,7 +103,14 @@ impl Options {
                 self.unsealed =
                     value.parse().map_err(|_| format!("unsealed={value}: it is true or false"))?;
             }
-            _ => return Err(format!("there is no `{key}`, but role, id, ring, buffer, secret and unsealed")),
+            "direct" => {
+                self.direct = value.parse().map_err(|_| format!("direct={value}: it is true or false"))?;
+            }
+            _ => {
+                return Err(format!(
+                    "there is no `{key}`, but role, id, ring, buffer, secret, unsealed and direct"
+                ));
+            }
         }
         Ok(())
     }
@@ -103,7 +122,7 @@ impl FromStr for Options {
     /// Reads a name: `memif:` and the path of the socket (in the process's folder of ports, if it does not begin with `/`), or `@` and
     /// its abstract name; then, if there is something to say,
     /// `?` and pairs `key=value` with `&` between them. Keys are `role` (`slave`, `master`), `id`, `ring` (slots), `buffer`
-    /// (bytes), `secret` and `unsealed`.
+    /// (bytes), `secret`, `unsealed` and `direct`.
     fn from_str(name: &str) -> Result<Options, BadName> {
         pairs(name, (PREFIX, EXAMPLE), Options::new, Options::set)
     }
@@ -124,6 +143,7 @@ impl fmt::Display for Options {
             (self.ring != usual.ring, "ring", self.ring.to_string()),
             (self.buffer != usual.buffer, "buffer", self.buffer.to_string()),
             (self.unsealed, "unsealed", "true".to_owned()),
+            (self.direct, "direct", "true".to_owned()),
         ];
         for (i, (_, key, value)) in said.into_iter().filter(|(said, ..)| *said).enumerate() {
             let between = if i == 0 { '?' } else { '&' };
@@ -146,6 +166,7 @@ mod tests {
             "memif:function/port?role=master",
             "memif:/run/a.sock?role=master",
             "memif:/run/a.sock?role=master&id=7&ring=64&buffer=4096&unsealed=true",
+            "memif:left?direct=true",
         ] {
             assert_eq!(name.parse::<Options>().unwrap().to_string(), name);
         }

@@ -120,6 +120,14 @@ impl Memory {
         Ok((memory, fd))
     }
 
+    /// One region, made by somebody who is trusted.
+    ///
+    /// # Errors
+    /// If it cannot be mapped.
+    pub fn of_master(fd: BorrowedFd<'_>, len: usize) -> io::Result<Memory> {
+        Ok(Memory { regions: vec![Region::map(fd, len)?], bytes: len as u64 })
+    }
+
     /// Adds the region of this number, made by the other side. `unsealed`: it is trusted not to shrink it.
     ///
     /// # Errors

@@ -92,7 +92,7 @@ pub enum NoRing {
 
 impl Ring {
     /// Bytes of a ring.
-    pub fn bytes(log2_size: u8) -> usize {
+    pub const fn bytes(log2_size: u8) -> usize {
         DESCRIPTORS + (DESCRIPTOR << log2_size)
     }
 

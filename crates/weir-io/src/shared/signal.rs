@@ -7,8 +7,11 @@
 
 use std::cell::OnceCell;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use socket2::Socket;
 
 /// Notices that the kernel keeps until they are fetched.
 const NOTICES: usize = 64;
@@ -154,6 +157,63 @@ pub fn send(fd: BorrowedFd<'_>) -> io::Result<()> {
         };
         sender.signal(fd)
     })
+}
+
+/// By which one side wakes the other.
+#[derive(Debug)]
+pub enum Signal {
+    /// An eventfd, of which both have the same open file.
+    Event(OwnedFd),
+    /// One end of a pair of stream sockets that somebody else has made. What the other side does to its end makes nobody wait here.
+    Socket(Socket),
+}
+
+/// Most bytes that are read at a time: one for each signal.
+const SIGNALS: usize = 512;
+
+impl Signal {
+    /// Signals. Never waits, unless [peers are trusted](trust_peers).
+    ///
+    /// # Errors
+    /// If the other side cannot be signalled: it is gone, or the descriptor is none by which this can be done.
+    pub fn send(&self) -> io::Result<()> {
+        match self {
+            Signal::Event(fd) => send(fd.as_fd()),
+            Signal::Socket(socket) => {
+                match socket.send_with_flags(&[1], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) {
+                    // It has signals enough.
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
+                    done => done.map(drop),
+                }
+            }
+        }
+    }
+
+    /// Takes back what was signalled. Never waits. Says whether the other side has closed its end.
+    pub fn clear(&self) -> bool {
+        match self {
+            Signal::Event(fd) => {
+                clear(fd.as_fd());
+                false
+            }
+            Signal::Socket(socket) => {
+                let mut bytes = [MaybeUninit::uninit(); SIGNALS];
+                match socket.recv_with_flags(&mut bytes, libc::MSG_DONTWAIT) {
+                    Ok(n) => n == 0,
+                    Err(e) => e.kind() != io::ErrorKind::WouldBlock,
+                }
+            }
+        }
+    }
+}
+
+impl AsFd for Signal {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Signal::Event(fd) => fd.as_fd(),
+            Signal::Socket(socket) => socket.as_fd(),
+        }
+    }
 }
 
 /// Whether an eventfd, which has been signalled at least twice, counts down by one for each read (`EFD_SEMAPHORE`). It is signalled

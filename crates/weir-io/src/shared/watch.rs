@@ -77,6 +77,11 @@ pub trait Source {
 
     /// What is readable when the peer has signalled.
     fn fd(&self) -> BorrowedFd<'_>;
+
+    /// Makes it unreadable.
+    fn clear_signals(&self) {
+        signal::clear(self.fd());
+    }
 }
 
 /// What a port knows about who sleeps on it.
@@ -116,7 +121,7 @@ impl Watch {
         self.lit = over || news.version() != self.version;
         if let Some(source) = source {
             // What was signalled before is looked for here.
-            signal::clear(source.fd());
+            source.clear_signals();
             source.want_signals(true);
             (self.asked, self.in_vain) = (true, 0);
             // What makes no sense is found by who takes it.
@@ -153,7 +158,7 @@ impl Watch {
                 // No signals while there is more: whoever watches is told by ourselves.
                 if self.asked {
                     source.want_signals(false);
-                    signal::clear(source.fd());
+                    source.clear_signals();
                     self.asked = false;
                 }
                 if !self.lit {
@@ -169,7 +174,7 @@ impl Watch {
                 self.in_vain += 1;
                 // Only what this round took counts: a peer may fill the ring with what is no packet as fast as it is emptied.
                 if out.len() > round || self.in_vain >= IN_VAIN {
-                    signal::clear(source.fd());
+                    source.clear_signals();
                     if self.in_vain >= IN_VAIN {
                         self.darken(news);
                     }
