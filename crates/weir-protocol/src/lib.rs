@@ -292,6 +292,27 @@ pub struct DeviceStatus {
     pub tx_bytes: u64,
     /// Packets that could not be sent.
     pub tx_dropped: u64,
+    /// Traffic of its peer that does not pass here, if there was any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direct: Option<DirectStatus>,
+}
+
+/// Traffic between the peers of two devices that goes past the data plane, as these peers count it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectStatus {
+    /// The device to whose peer everything goes directly now that this one's peer sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// Packets that its peer sent directly.
+    pub sent_packets: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Packets that its peer received directly.
+    pub received_packets: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Microseconds from the beginning until packets went directly, the last time.
+    pub micros: u64,
 }
 
 /// An event of a trace, capture or subscription.

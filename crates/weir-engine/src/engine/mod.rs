@@ -1,5 +1,6 @@
 //! The engine: graphs, devices and links, and the loop that drives them. It belongs to one thread.
 
+mod direct;
 mod graphs;
 mod pool;
 mod run;
@@ -576,7 +577,7 @@ impl Engine {
 
     /// Joins devices to the graphs as they are now.
     fn assign(&mut self) {
-        let (mut used, mut readers) = (Vec::new(), Vec::new());
+        let (mut used, mut readers, mut joins) = (Vec::new(), Vec::new(), Vec::new());
         for (id, router) in self.graphs.iter().filter(|(_, r)| r.uses_devices()) {
             used.extend(router.devices());
             for (element, node) in router.nodes() {
@@ -584,8 +585,9 @@ impl Engine {
                 let entrance = Entrance { graph: id, link };
                 readers.extend(node.reads_device().map(|device| (device, entrance)));
             }
+            joins.extend(router.joins());
         }
-        self.rt.env.devices.assign(&used, &readers);
+        self.rt.env.devices.assign(&used, &readers, &joins);
         self.rt.env.devices.stale = false;
     }
 }

@@ -75,6 +75,10 @@ impl Engine {
         for device in 0..self.rt.env.devices.count() {
             self.rt.env.devices.flush(device, self.rt.env.now);
         }
+        let moving = self.rt.env.devices.are_joins_moving();
+        if self.rt.env.devices.has_joins() && (moving || self.rounds.is_multiple_of(ROUNDS_PER_POLL)) {
+            self.drive_joins();
+        }
         self.count_losses();
         if let Some(exchange) = &mut self.rt.exchange {
             exchange.flush();
@@ -94,7 +98,14 @@ impl Engine {
                 Change::Down(text) => self.rt.env.notice(None, "device-down", text),
             }
         }
-        Ok(others || self.rt.env.devices.any_readable() || self.wake().is_some_and(|t| t <= self.rt.env.now))
+        let more =
+            others || self.rt.env.devices.any_readable() || self.wake().is_some_and(|t| t <= self.rt.env.now);
+        if !more && self.rt.env.devices.has_joins() {
+            // Whatever has woken this round may concern them; what it leads to is told by the ports.
+            self.drive_joins();
+            return Ok(self.rt.env.devices.has_losses());
+        }
+        Ok(more)
     }
 
     fn receive(&mut self, device: usize) {

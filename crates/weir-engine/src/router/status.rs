@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_ir::Reason;
+use weir_nodes::env::device::{Join, Sender};
 use weir_protocol::{ElementProfile, FlowCache, GraphInfo, GraphStatus};
 use weir_table::Kind;
 
@@ -94,6 +95,20 @@ impl Router {
     /// The devices that the graph uses, perhaps more than once.
     pub(crate) fn devices(&self) -> Vec<usize> {
         self.nodes().flat_map(|(_, n)| [n.reads_device(), n.writes_device()]).flatten().collect()
+    }
+
+    /// The devices that are to be joined.
+    pub(crate) fn joins(&self) -> Vec<Join> {
+        let join = |(from, to)| {
+            let element = self.sender_to(to)?;
+            Some(Join { graph: self.slot, from, to, sender: Sender { graph: self.slot, element } })
+        };
+        self.nodes().filter_map(|(_, node)| node.joins_devices()).filter_map(join).collect()
+    }
+
+    /// The element that sends to a device; one of them, if there are several.
+    pub(crate) fn sender_to(&self, device: usize) -> Option<usize> {
+        self.nodes().find(|(_, node)| node.writes_device() == Some(device)).map(|(element, _)| element)
     }
 
     /// Drops since the graph was loaded.

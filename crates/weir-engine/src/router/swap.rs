@@ -62,6 +62,11 @@ impl Router {
         any
     }
 
+    /// Whether packets are in flight, that is, neither in nodes nor in tables.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.out.ready.is_empty()
+    }
+
     fn input_link(&self, element: usize, port: u32) -> Option<u32> {
         match &self.plan.parts[element] {
             Part::Node { first_input, .. } if port < self.port_counts(element).0 => Some(first_input + port),

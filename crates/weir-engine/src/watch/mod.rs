@@ -103,6 +103,11 @@ impl Watch {
         !self.captures.is_empty() || self.traces.active()
     }
 
+    /// Whether anyone watches packets of a graph.
+    pub fn concerns(&self, graph: &str) -> bool {
+        self.captures.iter().any(|c| c.graph == graph) || self.traces.concern(graph)
+    }
+
     /// Starts a capture; `key` is for [`cancel`](Watch::cancel).
     pub fn capture(&mut self, key: u64, request: CaptureRequest, listener: Listener) {
         let CaptureRequest { graph, points, filter, snaplen, count } = request;

@@ -65,6 +65,10 @@ impl Traces {
         !self.requests.is_empty()
     }
 
+    pub fn concern(&self, graph: &str) -> bool {
+        self.requests.iter().any(|r| r.graph == graph)
+    }
+
     pub fn add(&mut self, key: u64, graph: &str, filter: Expr, count: u32, mut listener: Listener) {
         if count == 0 {
             listener(Event::End);

@@ -139,6 +139,7 @@ impl Fake {
             tx_packets: 0,
             tx_bytes: 0,
             tx_dropped: 0,
+            direct: None,
         })
     }
 

@@ -33,8 +33,9 @@ engine_node! {
     /// connects and makes the memory.
     /// What is to be otherwise follows after `?`, with `&` between: `role=master` (it listens, and the other side makes the
     /// memory), `id=N` (number of the interface), `ring=N` (packets in a ring, a power of two, 1024), `buffer=N` (bytes, 2048; a
-    /// longer packet takes several), `secret=…`, and `unsealed=true` (as master: to take memory that its maker can shrink,
-    /// which only one that is trusted may). Packets come without system calls while both sides are busy. The device waits for its
+    /// longer packet takes several), `secret=…`, `unsealed=true` (as master: to take memory that its maker can shrink,
+    /// which only one that is trusted may), and `direct=true` (as the side that connects: to take part in a `DirectLink` of the master,
+    /// which is trusted). Packets come without system calls while both sides are busy. The device waits for its
     /// peer, and for its next one when it goes away; packets for it end meanwhile (`DeviceDown`). Of several workers, the
     /// first has it.
     ///

@@ -195,6 +195,11 @@ pub trait Behavior: Send {
         None
     }
 
+    /// Two devices: all that comes from the first goes to the second, and may go past this process.
+    fn joins_devices(&self) -> Option<(usize, usize)> {
+        None
+    }
+
     /// So many packets that were given to the device have ended there; they are counted by their reasons already.
     fn lost(&mut self, _packets: u64) {}
 

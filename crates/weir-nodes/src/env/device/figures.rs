@@ -19,7 +19,7 @@ impl Devices {
     /// Figures of a device.
     pub fn status(&mut self, id: usize) -> Option<DeviceStatus> {
         self.look();
-        let state = self.state(id)?;
+        let (state, direct) = (self.state(id)?, self.direct_status(id));
         let d = self.device(id)?;
         let s = &d.seen;
         Some(DeviceStatus {
@@ -32,6 +32,7 @@ impl Devices {
             tx_packets: s.tx_packets,
             tx_bytes: s.tx_bytes,
             tx_dropped: s.tx_errors.all(),
+            direct,
         })
     }
 }

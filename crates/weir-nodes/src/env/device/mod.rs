@@ -1,5 +1,6 @@
 //! Devices: ports that graphs open by name and share.
 
+mod direct;
 mod figures;
 mod losses;
 mod share;
@@ -14,6 +15,8 @@ use weir_io::interface::{Method, Options, Share};
 use weir_io::{Lost, Poller, Port, PortError, PortSpec, PortStats, Waker};
 use weir_packet::Packet;
 
+pub use direct::Join;
+use direct::{Joints, Past};
 use figures::add;
 pub use losses::{Loss, Sender};
 use losses::{Waiting, left_behind, note};
@@ -85,6 +88,7 @@ struct Device {
     others: Vec<Option<Box<dyn Port>>>,
     /// Whether all workers have a port.
     everywhere: bool,
+    past: Past,
 }
 
 impl Device {
@@ -119,6 +123,7 @@ pub struct Devices {
     came_at: u64,
     /// Whether who uses and reads devices has changed.
     pub stale: bool,
+    joints: Joints,
 }
 
 impl Devices {
@@ -141,6 +146,7 @@ impl Devices {
             gap: SPARSE_GAP,
             came_at: 0,
             stale: false,
+            joints: Joints::default(),
         })
     }
 
@@ -304,6 +310,7 @@ impl Devices {
             readers: Vec::new(),
             others: Vec::new(),
             everywhere: false,
+            past: Past::default(),
         };
         if id == self.list.len() {
             self.list.push(None);
@@ -347,8 +354,9 @@ impl Devices {
         }
     }
 
-    /// Says where packets of each device enter, and closes devices that none of `used` names.
-    pub fn assign(&mut self, used: &[usize], readers: &[(usize, Entrance)]) {
+    /// Says where packets of each device enter, and which devices are to be joined, and closes devices that none of `used` names.
+    pub fn assign(&mut self, used: &[usize], readers: &[(usize, Entrance)], joins: &[Join]) {
+        self.join(joins, used);
         for id in 0..self.list.len() {
             let Some(d) = &mut self.list[id] else { continue };
             if used.contains(&id) {
@@ -519,7 +527,8 @@ impl Devices {
 
     /// When a device has something to do again.
     pub fn wake(&self) -> Option<u64> {
-        self.list.iter().flatten().flat_map(|d| [d.send_again, d.reopen]).flatten().min()
+        let devices = self.list.iter().flatten().flat_map(|d| [d.send_again, d.reopen]).flatten();
+        devices.chain(self.joins_wake()).min()
     }
 
     /// Whether a device has packets to receive, as far as is known.
