@@ -149,6 +149,7 @@ fn check_config(graph: &ServiceGraph, compiled: &Compiled) -> Result<(), Vec<Com
     for interface in compiled.plan.functions.iter().flat_map(|f| &f.interfaces) {
         doors.insert(("FromDevice", interface), 0);
         doors.insert(("ToDevice", interface), 0);
+        doors.insert(("DirectLink", interface), 0);
     }
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();

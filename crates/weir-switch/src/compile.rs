@@ -28,6 +28,8 @@ pub struct GraphPlan {
     pub ports: Vec<Port>,
     /// The rules of its switch.
     pub rules: Vec<FlowRule>,
+    /// Whether functions may send to each other past the switch.
+    pub direct_links: bool,
 }
 
 /// A function of a plan.
@@ -140,7 +142,8 @@ pub fn plan<'t>(
     let functions = c.functions(image);
     let rules = c.rules();
     if c.errors.is_empty() {
-        Ok(GraphPlan { attachments, functions, ports: c.ports, rules })
+        let direct_links = graph.direct_links;
+        Ok(GraphPlan { attachments, functions, ports: c.ports, rules, direct_links })
     } else {
         Err(c.errors)
     }

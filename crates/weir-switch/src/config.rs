@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use crate::compile::{FunctionPlan, GraphPlan, Port, PortEnd};
-use crate::function;
+use crate::{direct, function};
 
 /// A plan, and the configuration that the data plane runs of it.
 #[derive(Debug, Clone)]
@@ -69,7 +69,17 @@ pub fn configuration(plan: &GraphPlan) -> Configuration {
         let (from, to) = ends(plan, p);
         _ = writeln!(text, "{from} -> [{i}] lsi;\nlsi [{i}] -> {to};");
     }
+    for (number, link) in direct::links(plan).into_iter().enumerate() {
+        let [from, to] = [link.from, link.to].map(|port| device(plan, port).unwrap_or_default());
+        _ = writeln!(text, "direct_{number} :: DirectLink({from}, {to});");
+    }
     Configuration { text, functions }
+}
+
+/// The device of a port, by its number.
+fn device(plan: &GraphPlan, port: u32) -> Option<&str> {
+    let PortEnd::Function { function, port } = plan.ports.get(port as usize)?.end else { return None };
+    plan.functions.get(function)?.interfaces.get(port).map(String::as_str)
 }
 
 /// How many ports of a function the graph uses.
@@ -92,7 +102,7 @@ fn inline(text: &mut String, f: &FunctionPlan, used: usize) {
 /// that its graph does not use are closed.
 pub fn of_process(f: &FunctionPlan) -> String {
     let ports = f.template.ports.iter().enumerate();
-    let ends = ports.map(|(i, p)| f.interfaces.get(i).map(|_| format!("memif:{}", p.name)));
+    let ends = ports.map(|(i, p)| f.interfaces.get(i).map(|_| format!("memif:{}?direct=true", p.name)));
     function::between(&f.element, &f.template, &f.arguments, ends)
 }
 
@@ -158,8 +168,8 @@ mod tests {
         assert_eq!(f.writes, [("n".to_owned(), "0".to_owned())]);
         let own = of_process(f);
         for line in [
-            "FromDevice(memif:left, PROMISC true, WAIT true) -> [0] sf_b;",
-            "sf_b [1] -> Queue(1000) -> ToDevice(memif:right, WAIT true);",
+            "FromDevice(memif:left?direct=true, PROMISC true, WAIT true) -> [0] sf_b;",
+            "sf_b [1] -> Queue(1000) -> ToDevice(memif:right?direct=true, WAIT true);",
             "Idle -> [2] sf_b;",
             "in_0 -> c :: Counter -> Strip(4) -> out_1; in_1 -> out_0;",
         ] {

@@ -9,6 +9,7 @@
 
 pub mod compile;
 pub mod config;
+pub mod direct;
 mod edit;
 pub mod flow_table;
 pub mod function;

@@ -96,6 +96,15 @@ pub struct GraphParts {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_REQUIREMENTS))]
     pub requirements: Vec<Requirement>,
+    /// Whether functions may send to each other directly, where the flow rules come to that: past the switch, by memory that the two
+    /// share.
+    #[serde(rename = "direct-links", default = "allowed", skip_serializing_if = "Clone::clone")]
+    pub direct_links: bool,
+}
+
+/// What a graph allows that does not say otherwise.
+fn allowed() -> bool {
+    true
 }
 
 /// A service function.

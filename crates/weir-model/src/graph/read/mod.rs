@@ -18,7 +18,8 @@ use crate::graph::capability;
 use crate::requirement::MAX_REQUIREMENTS;
 use crate::value::{Id, Name};
 
-const GRAPH_FIELDS: &[&str] = &["id", "name", "tenant", "node", "SFs", "saps", "flowrules", "requirements"];
+const GRAPH_FIELDS: &[&str] =
+    &["id", "name", "tenant", "node", "SFs", "saps", "flowrules", "requirements", "direct-links"];
 pub(super) const A_NODE: &str = "the name of a node";
 /// Most parameters, and most handler writes, of a function.
 const MAX_SETTINGS: usize = 1_000;
@@ -50,6 +51,7 @@ fn graph(r: &mut Reader, at: &At<'_>) -> Option<GraphParts> {
     let name = f.need(r, "name", "the graph's name").and_then(|at| r.parse(&at, "a name"));
     let tenant = optional(f.get("tenant"), |at| r.parse(at, "a tenant's name"));
     let node = optional(f.get("node"), |at| r.parse(at, A_NODE));
+    let direct_links = optional(f.get("direct-links"), |at| r.bool(at));
     let before = r.count();
     let saps = list(r, f.get("saps"), "service access points", MAX_SAPS, sap::sap);
     let saps_lost = r.count() > before;
@@ -74,6 +76,7 @@ fn graph(r: &mut Reader, at: &At<'_>) -> Option<GraphParts> {
         saps,
         flowrules,
         requirements,
+        direct_links: direct_links?.unwrap_or(true),
     })
 }
 
