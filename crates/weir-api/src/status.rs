@@ -171,6 +171,16 @@ pub struct LinkStatus {
     pub packets: u64,
     /// Their bytes, Ethernet header included, frame check sequence not.
     pub bytes: u64,
+    /// If packets go from function to function directly, and not through the switch: how that came about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direct: Option<DirectLink>,
+}
+
+/// A link past the switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DirectLink {
+    /// Microseconds that it took until packets went by it.
+    pub setup_micros: u64,
 }
 
 #[cfg(test)]

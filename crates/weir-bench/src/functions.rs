@@ -103,13 +103,19 @@ fn at_rest(_: Effort, _: bool, all: &mut Vec<Figure>, _: &mut Vec<String>) -> Re
     Ok(())
 }
 
-/// Chains between two hosts: packets of 64 bytes a second, and the time that one takes.
+/// Chains between two hosts: packets of 64 bytes a second, and the time that one takes. Where functions can send to each other
+/// directly, chains do, and then once more through the switch.
 fn chains(effort: Effort, _: bool, all: &mut Vec<Figure>, skipped: &mut Vec<String>) -> Result<()> {
     for kind in &KINDS {
         let node = Node::start()?;
-        for n in LENGTHS.into_iter().filter(|n| *n <= kind.most) {
+        let lengths = LENGTHS.into_iter().filter(|n| *n <= kind.most);
+        for (n, by) in lengths.flat_map(|n| [(n, ""), (n, " through the switch")]) {
+            if !by.is_empty() && (n == 1 || kind.name != "process") {
+                continue;
+            }
             let measured = (|| {
-                node.apply(&[chain(kind, n)])?;
+                let direct = if by.is_empty() { "" } else { "direct-links: false\n" };
+                node.apply(&[chain(kind, n) + direct])?;
                 let mut rates = Vec::new();
                 for _ in 0..effort.samples.min(5) {
                     rates.push(blast(&node.lab, effort.time)?);
@@ -119,10 +125,14 @@ fn chains(effort: Effort, _: bool, all: &mut Vec<Figure>, skipped: &mut Vec<Stri
             })();
             match measured {
                 Ok((rates, median)) => {
-                    all.push(figure(format!("chain of {n}, million packets a second"), kind.name, rates));
-                    all.push(figure(format!("chain of {n}, microseconds for a packet"), kind.name, [median]));
+                    all.push(figure(format!("chain of {n}{by}, million packets a second"), kind.name, rates));
+                    all.push(figure(
+                        format!("chain of {n}{by}, microseconds for a packet"),
+                        kind.name,
+                        [median],
+                    ));
                 }
-                Err(e) => skipped.push(format!("functions: a chain of {n} of kind {}: {e:#}", kind.name)),
+                Err(e) => skipped.push(format!("functions: a chain of {n}{by} of kind {}: {e:#}", kind.name)),
             }
         }
     }
@@ -285,7 +295,7 @@ pub fn markdown(figures: &[Figure]) -> String {
         return String::new();
     }
     let mut out = "\n## Functions of each kind\n\nChains of functions that forward, between two links (AF_PACKET, one worker), 64-byte packets as fast as \
-                   they are sent; firewalls, a graph each, applied in one request, by the clock of who asks. `dpdk` takes a processor for \
+                   they are sent; processes send to each other directly, or through the switch; firewalls, a graph each, applied in one request, by the clock of who asks. `dpdk` takes a processor for \
                    itself. Figure 17 of the COMPOSER paper has 0.78 s for each Docker firewall, table 7 31 MB for a node with native functions.\n\n| |"
         .to_owned();
     let kinds = KINDS.iter().map(|k| k.name);
@@ -324,7 +334,9 @@ mod tests {
             let text = chain(kind, 3);
             let graph =
                 weir_model::graph::ServiceGraph::parse(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
-            assert_eq!((graph.functions.len(), graph.flowrules.len()), (3, 8));
+            assert_eq!((graph.functions.len(), graph.flowrules.len(), graph.direct_links), (3, 8, true));
+            let text = text + "direct-links: false\n";
+            assert!(!weir_model::graph::ServiceGraph::parse(&text).unwrap().direct_links);
         }
     }
 

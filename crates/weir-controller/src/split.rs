@@ -209,6 +209,7 @@ pub fn split(
         saps: Vec::new(),
         flowrules: Vec::new(),
         requirements: Vec::new(),
+        direct_links: graph.direct_links,
     };
     for f in &graph.functions {
         let node = places.functions.get(&f.id).ok_or_else(|| SplitError::Nowhere(f.id.to_string()))?;

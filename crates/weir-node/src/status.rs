@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_api::status::{
-    Drift, DropCount, ElementDrops, ElementTime, FlowCache, FunctionStatus, GraphStatus, LinkStatus, State,
+    DirectLink, Drift, DropCount, ElementDrops, ElementTime, FlowCache, FunctionStatus, GraphStatus,
+    LinkStatus, State,
 };
 use weir_model::graph::{PortRef, ServiceGraph};
-use weir_protocol::{Answer, Command};
+use weir_protocol::{Answer, Command, DirectStatus};
 
 use crate::compute::Health;
 use crate::connection::{CallError, DataPlane};
@@ -52,6 +53,7 @@ pub async fn status<D: DataPlane>(
         Err(e) => return Err(e),
     };
     let counters = counters(&document, graph, figures.as_ref());
+    let past = past(&document, graph, figures.as_ref());
     let mut read = Reader { plane, graph: &graph.id, known: BTreeMap::new() };
 
     let mut functions = Vec::new();
@@ -61,7 +63,13 @@ pub async fn status<D: DataPlane>(
             continue;
         }
         let places = f.ports.iter().map(|p| PortRef::Function { function: f.id.clone(), port: p.id.clone() });
-        let (packets_in, packets_out) = read.passed(&counters, places).await?;
+        let (mut packets_in, mut packets_out) = read.passed(&counters, places.clone()).await?;
+        for place in places {
+            if let Some(direct) = past.get(&place) {
+                packets_in = packets_in.saturating_add(direct.received_packets);
+                packets_out = packets_out.saturating_add(direct.sent_packets);
+            }
+        }
         functions.push(FunctionStatus {
             id: f.id.to_string(),
             name: f.name.to_string(),
@@ -100,12 +108,24 @@ pub async fn status<D: DataPlane>(
     }
 
     let mut links = Vec::new();
-    for (from, to, counter) in links_of(&document, &counters) {
+    for Link { from, to, counter, at_end } in links_of(&document, &counters) {
+        let (mut packets, mut bytes) =
+            (read.sum(Some(&counter), "count").await?, read.sum(Some(&counter), "byte_count").await?);
+        if let Some(direct) = past.get(if at_end { &to } else { &from }) {
+            let (more, more_bytes) = match at_end {
+                true => (direct.received_packets, direct.received_bytes),
+                false => (direct.sent_packets, direct.sent_bytes),
+            };
+            (packets, bytes) = (packets.saturating_add(more), bytes.saturating_add(more_bytes));
+        }
+        let direct =
+            past.get(&from).filter(|direct| direct.to.as_deref() == device_of(&document, graph, &to));
         links.push(LinkStatus {
             from: Composed::shown(&graph.composed, &from),
             to: Composed::shown(&graph.composed, &to),
-            packets: read.sum(Some(&counter), "count").await?,
-            bytes: read.sum(Some(&counter), "byte_count").await?,
+            packets,
+            bytes,
+            direct: direct.filter(|d| d.to.is_some()).map(|d| DirectLink { setup_micros: d.micros }),
         });
     }
     let profile = figures.iter().flat_map(|s| &s.profile).map(|e| (e.element.clone(), e.packets, e.cycles));
@@ -274,9 +294,48 @@ fn counted<'a>(drops: impl Iterator<Item = (&'a str, u64)>) -> Vec<DropCount> {
     some.map(|(reason, count)| DropCount { reason: reason.to_owned(), count }).collect()
 }
 
+/// A link of which the counts can be told.
+struct Link {
+    from: PortRef,
+    to: PortRef,
+    /// The element that counts its packets.
+    counter: String,
+    /// Whether that stands where they arrive.
+    at_end: bool,
+}
+
+/// The device at which the graph meets a port of a function that is not inline.
+fn device_of<'g>(document: &ServiceGraph, graph: &'g DesiredGraph, place: &PortRef) -> Option<&'g str> {
+    let PortRef::Function { function, port } = place else { return None };
+    let f = document.functions.iter().find(|f| f.id == *function)?;
+    let at = f.ports.iter().position(|p| p.id == *port)?;
+    graph.function(function.as_str())?.interfaces.get(at).map(String::as_str)
+}
+
+/// What went past the graph's switch, by port of a function.
+fn past(
+    document: &ServiceGraph,
+    graph: &DesiredGraph,
+    figures: Option<&weir_protocol::GraphStatus>,
+) -> BTreeMap<PortRef, DirectStatus> {
+    let devices = figures.iter().flat_map(|s| &s.devices);
+    let direct: BTreeMap<&str, &DirectStatus> =
+        devices.filter_map(|d| Some((d.name.as_str(), d.direct.as_ref()?))).collect();
+    if direct.is_empty() {
+        return BTreeMap::new();
+    }
+    let ports = document.functions.iter().flat_map(|f| f.ports.iter().map(move |p| (f, p)));
+    let places = ports.map(|(f, p)| PortRef::Function { function: f.id.clone(), port: p.id.clone() });
+    let of = |place: PortRef| {
+        let status = *direct.get(device_of(document, graph, &place)?)?;
+        Some((place, status.clone()))
+    };
+    places.filter_map(of).collect()
+}
+
 /// The links of which the counts can be told: packets to a place that has one source are those that enter it, and
 /// packets from a place that has one destination those that leave it, those included that no rule matched.
-fn links_of(document: &ServiceGraph, counters: &Counters) -> Vec<(PortRef, PortRef, String)> {
+fn links_of(document: &ServiceGraph, counters: &Counters) -> Vec<Link> {
     let mut pairs: Vec<(&PortRef, &PortRef)> = Vec::new();
     let mut seen = BTreeSet::new();
     for rule in &document.flowrules {
@@ -289,14 +348,15 @@ fn links_of(document: &ServiceGraph, counters: &Counters) -> Vec<(PortRef, PortR
         *destinations.entry(*from).or_insert(0) += 1;
     }
     let counter = |(from, to): (&PortRef, &PortRef)| {
-        let counter = if sources.get(to) == Some(&1) {
+        let at_end = sources.get(to) == Some(&1);
+        let counter = if at_end {
             counters.to.get(to)
         } else if destinations.get(from) == Some(&1) {
             counters.from.get(from)
         } else {
             None
         };
-        Some((from.clone(), to.clone(), counter?.clone()))
+        Some(Link { from: from.clone(), to: to.clone(), counter: counter?.clone(), at_end })
     };
     pairs.into_iter().filter_map(counter).collect()
 }

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     fn link(from: &str, to: &str, packets: u64) -> LinkStatus {
-        LinkStatus { from: from.into(), to: to.into(), packets, bytes: packets * 100 }
+        LinkStatus { from: from.into(), to: to.into(), packets, bytes: packets * 100, direct: None }
     }
 
     #[test]

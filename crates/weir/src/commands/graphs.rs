@@ -398,6 +398,11 @@ fn status_text(s: &GraphStatus, ui: Ui) -> String {
             .iter()
             .map(|l| vec![l.from.clone(), l.to.clone(), l.packets.to_string(), l.bytes.to_string()]),
     );
+    if s.links.iter().any(|l| l.direct.is_some()) {
+        rows[0].push("BY".to_owned());
+        let by = s.links.iter().map(|l| if l.direct.is_some() { "direct link" } else { "switch" });
+        rows[1..].iter_mut().zip(by).for_each(|(row, by)| row.push(by.to_owned()));
+    }
     if rows.len() > 1 {
         _ = write!(out, "\n{}", table(&rows, &[2, 3]));
     }

@@ -9,6 +9,7 @@ mod click;
 mod composed;
 mod compute;
 mod containers;
+mod direct;
 mod domain;
 mod dpdk;
 mod errors;

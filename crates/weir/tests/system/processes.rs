@@ -8,10 +8,15 @@ use crate::functions::{graph_of, left, one_network, state};
 use crate::lab::{Lab, poll, until_pings};
 use crate::node::Node;
 
-/// The worker of the function, by its number on this machine.
+/// The worker of the function `f`, by its number on this machine.
 pub fn worker(lab: &Lab) -> Option<i32> {
+    worker_of(lab, "f")
+}
+
+/// The worker of a function of the lab's graph.
+pub fn worker_of(lab: &Lab, function: &str) -> Option<i32> {
     let functions = lab.path("store/weir.functions");
-    let paths = Paths::new(functions.as_ref(), &InstanceId::new(&lab.name("g"), "f"));
+    let paths = Paths::new(functions.as_ref(), &InstanceId::new(&lab.name("g"), function));
     Cgroup::named(&paths.name).processes().first().copied()
 }
 

@@ -272,6 +272,7 @@ pub(crate) mod tests {
             to: to.into(),
             packets,
             bytes: packets * 100,
+            direct: None,
         };
         Reading {
             at: Duration::from_secs(at),
