@@ -110,6 +110,7 @@ fn slaves_that_do_not_keep_to_the_protocol() {
             ("no-descriptor", "came without a descriptor"),
             ("two-descriptors", "more than one descriptor"),
             ("more", "`ack` was not to come now"),
+            ("direct", "`direct switched` was not to come now"),
             ("few", "before both rings"),
         ],
     );
@@ -169,6 +170,7 @@ fn masters_that_lie() {
             ("hello", "`hello` was not to come now"),
             ("acks", "`ack` was not to come now"),
             ("init", "`init` was not to come now"),
+            ("direct", "`direct memory` was not to come now"),
             ("tail", "the position 77 is impossible"),
             ("free-tail", "the position 1025 is impossible"),
         ],

@@ -6,6 +6,7 @@ ended the connection; or `open`, if the connection is still there when the stand
 import fcntl, mmap, os, select, socket, struct, sys, threading, time
 
 ACK, HELLO, INIT, REGION, RING, CONNECT, CONNECTED, DISCONNECT = range(1, 9)
+DIRECT_MEMORY, DIRECT_SWITCHED = 0x5701, 0x5705
 VERSION, COOKIE = 0x200, 0x3E31F20
 F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
 SIZE, BUFFER = 1024, 2048
@@ -154,6 +155,8 @@ class Slave(Peer):
         self.expect(CONNECTED)
         if is_lie("more"):
             say(message(ACK))
+        elif is_lie("direct"):
+            say(message(DIRECT_SWITCHED))
         self.rings()
         assert cannot_shrink(fd)
         return self.wait_for_end()
@@ -270,6 +273,8 @@ class Master(Peer):
         say(message(CONNECTED, b"liar"))
         if is_lie("init"):
             say(message(INIT))
+        elif is_lie("direct"):
+            say(message(DIRECT_MEMORY), fds[0])
         at = RINGS_OF[self.lie][1]
         while self.get("<H", at + 6) == 0:
             time.sleep(0.001)

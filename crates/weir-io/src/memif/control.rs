@@ -153,6 +153,8 @@ struct Peer {
     handshake: Handshake,
     /// Until when it has to be ready; `None`: it is.
     until: Option<Instant>,
+    /// Whether it may speak about direct rings: a slave that knows them, or a master that is trusted.
+    is_direct: bool,
     /// The memory of a direct ring whose socket is still to come.
     memory: Option<OwnedFd>,
 }
@@ -285,7 +287,13 @@ impl Keeper {
         match socket {
             Ok(socket) => {
                 let (handshake, first) = Handshake::new(&self.options);
-                self.peers.push(Peer { socket, handshake, until: Some(now + PATIENCE), memory: None });
+                self.peers.push(Peer {
+                    socket,
+                    handshake,
+                    until: Some(now + PATIENCE),
+                    is_direct: false,
+                    memory: None,
+                });
                 self.answer(self.peers.len() - 1, first);
             }
             Err(e) if self.listener.is_some() => {
@@ -320,7 +328,7 @@ impl Keeper {
             Ok(message) => message,
             Err(e) => return self.end(i, &e.to_string(), true),
         };
-        if self.peers[i].until.is_none() && is_for(&message, &self.options) {
+        if self.peers[i].is_direct && is_for(&message, self.options.role) {
             return self.direct(i, &message, fd);
         }
         let busy = self.peers.iter().any(|p| p.until.is_none());
@@ -337,6 +345,7 @@ impl Keeper {
                 if let Some(link) = done.link
                     && self.peers.len() == before
                 {
+                    self.peers[i].is_direct = link.knows_direct || self.options.direct;
                     self.shared.tell(|state| state.begin(link));
                 }
             }

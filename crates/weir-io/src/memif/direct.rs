@@ -32,7 +32,7 @@ use weir_packet::Packet;
 
 use super::link::{Fault, Own, Receiver, Sender, Source};
 use super::message::Message;
-use super::options::{Options, Role};
+use super::options::Role;
 use super::region::Memory;
 use super::ring::Ring;
 use crate::shared::signal::Signal;
@@ -153,14 +153,14 @@ impl DirectRing {
     }
 }
 
-/// Whether a message about direct rings is one that this side may get when it is ready.
-pub(super) fn is_for(message: &Message, options: &Options) -> bool {
+/// Whether a message is one about direct rings that a side of this role gets.
+pub(super) fn is_for(message: &Message, role: Role) -> bool {
     match message {
         Message::DirectMemory
         | Message::DirectRing { .. }
         | Message::DirectGo(_)
-        | Message::DirectStop(_) => options.role == Role::Slave && options.direct,
-        Message::DirectSwitched(_) | Message::DirectEnded { .. } => options.role == Role::Master,
+        | Message::DirectStop(_) => role == Role::Slave,
+        Message::DirectSwitched(_) | Message::DirectEnded { .. } => role == Role::Master,
         _ => false,
     }
 }

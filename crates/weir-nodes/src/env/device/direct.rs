@@ -146,11 +146,11 @@ impl Joint {
             Phase::Opening => {
                 if self.has_ended(ports, false) {
                     self.close(ports, now, true);
-                } else if self
-                    .port(ports, true)
-                    .is_some_and(|p| p.direct_reports().sends_no_more == id && !p.is_held())
+                } else if let Some(port) = self.port(ports, true)
+                    && port.direct_reports().sends_no_more == id
+                    && port.direct_reports().switched != id
                 {
-                    // It never sent by it.
+                    // It has never sent by it, and so nothing is waited for.
                     self.go(ports);
                     self.close(ports, now, true);
                 }
