@@ -2,6 +2,8 @@
 
 use super::{Mutation, Test};
 
+const DIRECT: Test =
+    Test { package: "weir-engine", target: Some("direct"), filter: "rings_come_and_go_under_traffic" };
 const HOSTILE: Test = Test { package: "weir-io", target: Some("memif_hostile"), filter: "" };
 const DRIVER: Test = Test { package: "weir-io", target: Some("vhost_hostile"), filter: "" };
 
@@ -75,5 +77,19 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         text: "if len == 0 || chain.iter().any(|s| !s.writable) {",
         instead: "if len == 0 {",
         test: DRIVER,
+    },
+    Mutation {
+        name: "direct rings: the receiver takes from one before it has got all else",
+        file: "crates/weir-io/src/memif/joined.rs",
+        text: "Order::Receive(end) => self.slave.into = Some(end),",
+        instead: "Order::Receive(end) => { self.slave.into = Some(end); self.open_direct(); }",
+        test: DIRECT,
+    },
+    Mutation {
+        name: "direct rings: the master takes packets before the rest of a ring is taken",
+        file: "crates/weir-nodes/src/env/device/direct.rs",
+        text: "if !late && (over || now >= until) {",
+        instead: "if !late {",
+        test: DIRECT,
     },
 ];
