@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use weir_io::with_causes;
@@ -81,10 +81,32 @@ struct Known {
     clock: u64,
 }
 
+/// Opened when there are packets: code that nobody runs costs time and memory.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    /// Opens it for good.
+    pub fn open(&self) {
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.opened.notify_all();
+    }
+
+    fn wait(&self) {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.opened.wait_while(open, |open| !*open));
+    }
+}
+
 struct Shared {
     known: Mutex<Known>,
     compiles: bool,
     profile: bool,
+    /// Before it is open, nothing is made.
+    gate: Option<Arc<Gate>>,
 }
 
 /// Plans and code of all graphs of a process.
@@ -96,9 +118,10 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// Starts the threads. Without `compiles`, programs only go through the passes; with `profile`, code is also measured.
-    pub fn new(compiles: bool, profile: bool) -> std::io::Result<Library> {
-        let shared = Arc::new(Shared { known: Mutex::default(), compiles, profile });
+    /// Starts the threads. Without `compiles`, programs only go through the passes; with `profile`, code is also measured; with a
+    /// `gate`, nothing is made before that is open.
+    pub fn new(compiles: bool, profile: bool, gate: Option<Arc<Gate>>) -> std::io::Result<Library> {
+        let shared = Arc::new(Shared { known: Mutex::default(), compiles, profile, gate });
         let (jobs, inbox) = channel();
         let inbox = Arc::new(Mutex::new(inbox));
         let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -255,6 +278,9 @@ fn work(shared: &Shared, inbox: &Mutex<Receiver<Shape>>) {
     loop {
         let job = inbox.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(shape) = job else { return };
+        if let Some(gate) = &shared.gate {
+            gate.wait();
+        }
         let fast = Arc::new(Fast::of(&shape.linked, &shape.used));
         shared.tell(&shape, &Progress::Optimized(fast.clone()), !shared.compiles);
         if !shared.compiles {
@@ -315,8 +341,22 @@ mod tests {
     }
 
     #[test]
+    fn behind_a_gate_nothing_is_made_before_it_opens() {
+        let gate = Arc::new(Gate::default());
+        let library = Library::new(true, false, Some(gate.clone())).unwrap();
+        let plan = plan(&library, "Idle -> Strip(14) -> Discard;");
+        let (sender, events) = channel();
+        let waiter = Box::new(move |progress| drop(sender.send(progress)));
+        library.make((plan.linked.clone(), plan.used.clone()), waiter);
+        assert!(library.find(&plan).is_none() && events.try_recv().is_err());
+        gate.open();
+        assert!(matches!(events.recv(), Ok(Progress::Optimized(_))));
+        assert!(matches!(events.recv(), Ok(Progress::Compiled(_))));
+    }
+
+    #[test]
     fn programs_with_other_rows_and_names_have_the_same_code() {
-        let library = Library::new(true, false).unwrap();
+        let library = Library::new(true, false, None).unwrap();
         let nat = |name: &str, address: &str| {
             let text =
                 format!("Idle -> {name} :: IPRewriter(pattern {address} 1024-65535 - - 0 0) -> Discard;");
@@ -332,7 +372,7 @@ mod tests {
 
     #[test]
     fn equal_configurations_are_read_once_and_each_graph_has_its_own_nodes() {
-        let library = Library::new(false, false).unwrap();
+        let library = Library::new(false, false, None).unwrap();
         let text = "Idle -> Queue(7) -> Unqueue -> Strip(14) -> Discard;";
         let (a, b) = (plan(&library, text), plan(&library, text));
         assert!(Arc::ptr_eq(&a.linked, &b.linked) && Arc::ptr_eq(&a.graph, &b.graph));

@@ -16,7 +16,7 @@ use weir_protocol::{Answer, Command, Event};
 use crate::engine::Engine;
 use crate::executor::ExecutorKind;
 use crate::instance::Instance;
-use crate::library::{Code, Library, Made, Progress};
+use crate::library::{Code, Gate, Library, Made, Progress};
 use crate::threads::{Threads, bind, panic_text, troubled};
 use crate::watch::Listener;
 
@@ -68,6 +68,8 @@ pub struct WorkerOptions {
     pub profile: bool,
     /// How devices are opened whose elements name no method.
     pub method: Method,
+    /// Whether graphs are interpreted until the first packets come: for a process that may never see any.
+    pub lazy: bool,
 }
 
 impl Default for WorkerOptions {
@@ -78,6 +80,7 @@ impl Default for WorkerOptions {
             executor: ExecutorKind::default(),
             profile: true,
             method: Method::Auto,
+            lazy: false,
         }
     }
 }
@@ -120,6 +123,8 @@ impl Worker {
         // Compiling takes long; it is done beside the thread that moves the packets.
         engine.set_executor(ExecutorKind::Interpreter);
         engine.set_method(options.method);
+        let gate = options.lazy.then(Arc::<Gate>::default);
+        engine.set_gate(gate.clone());
         setup(&mut engine);
         let threads = match options.core {
             Some(first) => Threads::Cores((1..options.workers).map(|i| first + i).collect()),
@@ -131,7 +136,7 @@ impl Worker {
             messages,
             classes,
             workers: options.workers,
-            library: Library::new(options.executor == ExecutorKind::Compiled, options.profile)?,
+            library: Library::new(options.executor == ExecutorKind::Compiled, options.profile, gate)?,
             executor: options.executor,
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
         };

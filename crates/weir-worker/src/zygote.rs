@@ -102,6 +102,6 @@ fn work(request: &SpawnRequest, classes: Classes) -> io::Result<()> {
     // From here on messages go to the function's log.
     let listener = sandbox::enter(request)?;
     weir_io::trust_peers();
-    let options = WorkerOptions { profile: false, ..WorkerOptions::default() };
+    let options = WorkerOptions { profile: false, lazy: true, ..WorkerOptions::default() };
     serve_within(listener, classes, options, sandbox::PORTS.into()).map_err(io::Error::other)
 }

@@ -24,7 +24,7 @@ use weir_protocol::{GraphInfo, GraphStatus};
 
 use crate::executor::ExecutorKind;
 use crate::instance::Instance;
-use crate::library::complete;
+use crate::library::{Gate, complete};
 use crate::router::{Reader, Router, Runtime};
 use crate::watch::{CaptureRequest, Listener, Point};
 use graphs::Graphs;
@@ -48,6 +48,8 @@ pub struct Engine {
     openers: Option<Arc<Openers>>,
     /// Number of the last graph that was installed.
     generation: u64,
+    /// Opened with the first packets.
+    gate: Option<Arc<Gate>>,
 }
 
 impl Engine {
@@ -68,7 +70,13 @@ impl Engine {
             profile: false,
             openers: Some(Arc::new(|| Box::new(PortSpec::open))),
             generation: 0,
+            gate: None,
         })
+    }
+
+    /// Has a gate opened when the first packets come.
+    pub(crate) fn set_gate(&mut self, gate: Option<Arc<Gate>>) {
+        self.gate = gate;
     }
 
     /// Replaces how devices are opened. If there are several workers, only the first opens any.

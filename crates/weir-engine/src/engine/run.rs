@@ -113,6 +113,9 @@ impl Engine {
         if self.rx.is_empty() {
             return;
         }
+        if let Some(gate) = self.gate.take() {
+            gate.open();
+        }
         let spread = self.rt.worker() == 0 && !self.rt.env.devices.is_spread(device);
         let readers = self.rt.env.devices.readers(device).len();
         // Which elements read a device does not change while one of them runs.
