@@ -71,6 +71,9 @@ pub struct Parameter {
     pub default: Option<String>,
     /// Whether a graph must give it.
     pub required: bool,
+    /// Whether it is a secret, which is shown to nobody.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub secret: bool,
 }
 
 impl Parameter {
@@ -85,6 +88,7 @@ impl Parameter {
             name: p.name.clone(),
             doc: p.doc.clone(),
             kind: p.kind,
+            secret: p.secret,
             values: p.values(),
             default: p.default.as_ref().map(text),
             required: p.default.is_none(),

@@ -18,6 +18,7 @@ use crate::mtu;
 use crate::node::Node;
 use crate::perform::{Refusals, Runtime};
 use crate::resources::Resources;
+use crate::secrets;
 use crate::tenancy::refuse_over_quota;
 use crate::view::{Applied, ApplyError, Entry, Outcome, View};
 use weir_api::events::Kind;
@@ -368,11 +369,12 @@ impl<D: DataPlane> Node<D> {
             };
             let candidates = Candidates::new(&images, Some(&drivers));
             let new = |d: Document| {
-                let id = d.graph.id.as_str();
-                let left = if overcommit { Resources::UNBOUNDED } else { accounts.left_for(id) };
-                let running = view.graphs.get(id).map(|e| &*e.graph);
-                let chosen = candidates.choose(&d.graph, left, &|f| running?.image_of(f));
-                let graph = chosen.and_then(|c| DesiredGraph::of_chosen(&d.graph, c, &proofs, &resolve));
+                let id = d.graph.id.to_string();
+                let left = if overcommit { Resources::UNBOUNDED } else { accounts.left_for(&id) };
+                let running = view.graphs.get(&id).map(|e| &*e.graph);
+                let document = secrets::restored(d.graph, running);
+                let chosen = candidates.choose(&document, left, &|f| running?.image_of(f));
+                let graph = chosen.and_then(|c| DesiredGraph::of_chosen(&document, c, &proofs, &resolve));
                 let graph = graph.and_then(|g| mtu::check(&g).map(|()| g));
                 let whole = |g| Arc::new(DesiredGraph { text: d.text, owner: d.owner, ..g });
                 graph.map(whole).map_err(ApplyError::Invalid)

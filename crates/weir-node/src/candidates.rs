@@ -3,7 +3,7 @@
 //! asked of images is looked up here.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_api::plan::Choice;
 use weir_model::graph::{Function, MAX_FUNCTIONS, RunAs, ServiceGraph};
@@ -12,11 +12,12 @@ use weir_model::value::Id;
 use weir_switch::compile::CompileError;
 
 use crate::compute::Drivers;
-use crate::expand::{Composed, Expansion, MAX_DEPTH};
+use crate::expand::{Composed, Expansion, MAX_DEPTH, Part};
 use crate::image_check::examine;
 use crate::images::Images;
 use crate::resolve::{Facts, resolve};
 use crate::resources::{Needs, Resources};
+use crate::secrets::Secrets;
 
 /// An image with the values of its parameters, and how a graph wants it to be run.
 type Configured = (Id, BTreeMap<String, String>, Option<RunAs>);
@@ -45,6 +46,8 @@ pub struct Chosen<'i> {
     pub choices: Vec<Choice>,
     /// The functions that were replaced by those that they are made of.
     pub composed: Vec<Composed>,
+    /// The secrets of all functions, also of those.
+    pub secrets: Secrets,
     expansion: Expansion,
     /// The graph with all of them replaced, if there are any.
     expanded: Option<ServiceGraph>,
@@ -70,18 +73,36 @@ impl<'i> Candidates<'i> {
     ) -> Result<Chosen<'i>, Vec<CompileError>> {
         let mut expansion = Expansion::new(graph);
         let (mut choices, mut composed): (Vec<Choice>, Vec<Composed>) = (Vec::new(), Vec::new());
+        let mut secrets = Secrets::new();
         loop {
             let (by_function, found) = self.images_of(&expansion, left, running);
             let image = |f: &Function| by_function.get(&f.id)?.as_ref().ok().copied();
             let graphs: HashMap<usize, &Template> = expansion
                 .functions()
                 .enumerate()
-                .filter_map(|(i, (f, ..))| Some((i, image(f).filter(|t| t.graph().is_some())?)))
+                .filter_map(|(i, part)| Some((i, image(part.function).filter(|t| t.graph().is_some())?)))
                 .collect();
+            let mut errors = Vec::new();
+            for (i, part) in expansion.functions().enumerate() {
+                let Some(image) = image(part.function) else { continue };
+                let own: BTreeSet<String> = image.secrets().map(str::to_owned).collect();
+                let told = part.secret.iter().filter(|name| !own.contains(*name));
+                errors.extend(told.map(|name| {
+                    let what =
+                        format!("{name} gets a secret, and is no secret of the image '{}'", image.name);
+                    expansion.error(i, what)
+                }));
+                if !own.is_empty() {
+                    secrets.insert(part.function.id.to_string(), own);
+                }
+            }
+            if !errors.is_empty() {
+                return Err(errors);
+            }
             if graphs.is_empty() {
                 choices.extend(found);
                 let expanded = if composed.is_empty() { None } else { Some(expansion.finish(graph)?) };
-                return Ok(Chosen { by_function, choices, composed, expansion, expanded });
+                return Ok(Chosen { by_function, choices, composed, secrets, expansion, expanded });
             }
             let more = expansion.replace(&graphs)?;
             // The others are chosen again, with those that came in.
@@ -99,9 +120,9 @@ impl<'i> Candidates<'i> {
     ) -> (ByFunction<'i>, Vec<Choice>) {
         let (mut by_function, mut choices) = (ByFunction::new(), Vec::new());
         let mut asking = Vec::new();
-        let asked = graph.functions().any(|(f, ..)| f.capability.is_some());
+        let asked = graph.functions().any(|part| part.function.capability.is_some());
         // What is named takes its part whatever is chosen.
-        for (f, within, port) in graph.functions() {
+        for Part { function: f, within, port, .. } in graph.functions() {
             let image = match (port, &f.capability) {
                 (Some(port), _) => Ok(port),
                 (None, None) => self.images.find(f),

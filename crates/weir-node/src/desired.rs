@@ -16,6 +16,7 @@ use crate::guard;
 use crate::instance::{Instance, InstanceId, Kind, Resolve, Spec, SwitchSpec};
 use crate::proof::Proofs;
 use crate::resources::Needs;
+use crate::secrets::{self, Secrets};
 
 /// A graph as the node wants it to run. Stored with the document, so that a node that comes back runs exactly what it
 /// ran before, whatever became of the images.
@@ -52,6 +53,9 @@ pub struct DesiredGraph {
     /// The document with those replaced by what they are made of, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expanded: Option<serde_json::Value>,
+    /// The parameters whose values are shown to nobody.
+    #[serde(default, skip_serializing_if = "Secrets::is_empty")]
+    pub secrets: Secrets,
 }
 
 /// An access point: [`Attachment`] in a form that can be stored.
@@ -164,7 +168,11 @@ impl DesiredGraph {
         if !chosen.composed.is_empty() {
             new.expanded = Some(std::mem::replace(&mut new.document, inner(graph)));
         }
-        (new.choices, new.composed) = (chosen.choices, chosen.composed);
+        let unknown = secrets::unknown(graph, &chosen.secrets);
+        if !unknown.is_empty() {
+            return Err(unknown);
+        }
+        (new.choices, new.composed, new.secrets) = (chosen.choices, chosen.composed, chosen.secrets);
         Ok(new)
     }
 
@@ -208,6 +216,7 @@ impl DesiredGraph {
             choices: Vec::new(),
             composed: Vec::new(),
             expanded: None,
+            secrets: Secrets::new(),
             switch,
         })
     }
@@ -227,10 +236,16 @@ impl DesiredGraph {
             choices: _,
             composed,
             expanded,
+            secrets,
         } = self;
         (id, document, switch, tag) == (&other.id, &other.document, &other.switch, &other.tag)
             && (attachments, functions, instances) == (&other.attachments, &other.functions, &other.instances)
-            && (composed, expanded) == (&other.composed, &other.expanded)
+            && (composed, expanded, secrets) == (&other.composed, &other.expanded, &other.secrets)
+    }
+
+    /// The document as it may be shown.
+    pub fn shown(&self) -> serde_json::Value {
+        secrets::masked(&self.document, &self.secrets)
     }
 
     /// The document of what runs: with functions that are made of functions replaced by these.

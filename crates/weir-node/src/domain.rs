@@ -277,7 +277,7 @@ mod tests {
             "name: a\nversion: '1'\ncapability: [wire, bridge]\nports: [l, r]\nclick: 'in_0 -> out_1; in_1 -> out_0;'\n",
         );
         image("b.yaml", "name: b\ncapability: wire\nfeatures: fast\nkind: native\nports: [l]\n");
-        let images = Images::read(&[dir.path().into()]);
+        let images = Images::read(&[dir.path().into()], None);
         let document = wire("g", "eth1", "eth2").replace(
             "{id: r, type: interface, interface: {if-name: eth2}}",
             "{id: r, type: vlan, vlan: {vlan-id: 25, if-name: eth2}}\n  \

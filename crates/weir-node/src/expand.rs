@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use weir_model::graph::{
     Constraints, Function, GraphParts, GraphPlace, MAX_FUNCTIONS, Port, PortRef, Rule, ServiceGraph,
 };
-use weir_model::template::{SubGraph, Template};
+use weir_model::template::{SubGraph, Template, secret_parts};
 use weir_model::value::Id;
 use weir_switch::compile::CompileError;
 
@@ -75,6 +75,21 @@ struct Origin {
     within: Vec<Id>,
     /// Whether it stands for a port.
     is_port: bool,
+    /// The parameters that get secrets of the function that it is a part of.
+    secret: Vec<String>,
+}
+
+/// A function of a graph in which functions are being replaced.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    /// The function.
+    pub function: &'a Function,
+    /// The images that it is a part of, outermost first.
+    pub within: &'a [Id],
+    /// The image that it has without being asked.
+    pub port: Option<&'static Template>,
+    /// The parameters that get secrets of the function that it is a part of.
+    pub secret: &'a [String],
 }
 
 /// A graph in which functions are being replaced.
@@ -91,14 +106,25 @@ impl Expansion {
     /// A graph as it is written.
     pub fn new(graph: &ServiceGraph) -> Expansion {
         let parts = GraphParts::clone(graph);
-        let origin = |number| Origin { number, within: Vec::new(), is_port: false };
+        let origin = |number| Origin { number, within: Vec::new(), is_port: false, secret: Vec::new() };
         Expansion { origins: (0..parts.functions.len()).map(origin).collect(), parts, rules: Vec::new() }
     }
 
-    /// The functions, each with the images that it is a part of, and the image that it has without being asked.
-    pub fn functions(&self) -> impl Iterator<Item = (&Function, &[Id], Option<&'static Template>)> {
-        let port = |o: &Origin| PORT.as_ref().filter(|_| o.is_port);
-        self.parts.functions.iter().zip(&self.origins).map(move |(f, o)| (f, &o.within[..], port(o)))
+    /// The functions.
+    pub fn functions(&self) -> impl Iterator<Item = Part<'_>> {
+        self.parts.functions.iter().zip(&self.origins).map(|(function, o)| Part {
+            function,
+            within: &o.within,
+            port: PORT.as_ref().filter(|_| o.is_port),
+            secret: &o.secret,
+        })
+    }
+
+    /// An error about a function, by its number, with its place in the document.
+    pub fn error(&self, number: usize, what: String) -> CompileError {
+        let parts = self.parts.functions.get(number).zip(self.origins.get(number));
+        let at = parts.map_or("sffg.SFs".to_owned(), |(f, o)| place(o, &format!("'{}'", f.id)));
+        CompileError { at, what }
     }
 
     /// Replaces functions, by their numbers, by those that their images are made of.
@@ -183,6 +209,8 @@ impl Expansion {
             ports: Vec::new(),
             functions: Vec::new(),
         };
+        let part =
+            |is_port, secret| Origin { number: origin.number, within: within.clone(), is_port, secret };
         for (i, port) in template.ports.iter().enumerate() {
             let stand = stand_in(&f.id, &port.name)?;
             // What the graph does not use has the image's name.
@@ -190,17 +218,20 @@ impl Expansion {
             one.ports.push((called.to_string(), stand.to_string()));
             turned.insert((f.id.clone(), called.clone()), side(&stand, OUTER)?);
             self.parts.functions.push(port_function(stand, &port.name)?);
-            self.origins.push(Origin { within: within.clone(), is_port: true, ..*origin });
+            self.origins.push(part(true, Vec::new()));
         }
-        for inner in graph.functions_with(&arguments) {
+        let secrets: Vec<&str> = template.secrets().collect();
+        let secret: Vec<Vec<String>> =
+            graph.functions.iter().map(|inner| secret_parts(inner, &secrets)).collect();
+        for (inner, secret) in graph.functions_with(&arguments).into_iter().zip(secret) {
             let function = Function { id: inside(&f.id, &inner.id)?, ..inner };
             one.functions.push(function.id.to_string());
             self.parts.functions.push(function);
-            self.origins.push(Origin { within: within.clone(), is_port: false, ..*origin });
+            self.origins.push(part(false, secret));
         }
         for rule in rules(&f.id, graph)? {
             self.parts.flowrules.push(rule);
-            self.rules.push(Origin { within: within.clone(), is_port: false, ..*origin });
+            self.rules.push(part(false, Vec::new()));
         }
         Ok(one)
     }

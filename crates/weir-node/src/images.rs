@@ -1,6 +1,6 @@
 //! The images of the node: templates in directories, read anew whenever they are asked for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,7 @@ use weir_api::images::ImageError;
 use weir_model::graph::Function;
 use weir_model::template::{MANIFEST_FILE, MAX_FILE, SubGraph, Template, TemplateError};
 
+use crate::archives::{self, Archives};
 use crate::expand::MAX_DEPTH;
 use crate::image_check;
 use weir_model::nearest::nearest;
@@ -25,21 +26,46 @@ pub struct Images {
 }
 
 impl Images {
-    /// Reads all images: each subdirectory with a manifest, and each `.yaml`, `.yml` or `.json` file. Of images with the
-    /// same name the first counts, in the order of the directories and of the names in them.
-    pub fn read(directories: &[PathBuf]) -> Images {
+    /// Reads all images: each subdirectory with a manifest, each `.yaml`, `.yml` or `.json` file, and each archive of such a
+    /// directory, unpacked by `archives`. Of images with the same name the first counts, in the order of the directories and of the
+    /// names in them.
+    pub fn read(directories: &[PathBuf], archives: Option<&Archives>) -> Images {
         let mut images = Images::default();
+        let mut packed = BTreeSet::new();
         for directory in directories {
             match candidates(directory) {
-                Ok(paths) => paths.iter().for_each(|p| images.add(p)),
+                Ok(paths) => {
+                    packed.extend(paths.iter().filter(|p| archives::stem(p).is_some()).cloned());
+                    paths.iter().for_each(|p| images.add(p, archives));
+                }
                 Err(e) => images.error(directory, vec![format!("the directory cannot be read: {e}")]),
             }
+        }
+        if let Some(archives) = archives {
+            archives.retain(&packed);
         }
         images
     }
 
-    fn add(&mut self, path: &Path) {
-        match Template::load(path) {
+    fn add(&mut self, path: &Path, archives: Option<&Archives>) {
+        if archives::stem(path).is_none() {
+            return self.load(path, path);
+        }
+        let unpacked = match archives {
+            Some(archives) => archives.unpacked(path),
+            None => {
+                Err("it is an archive, and there is no place to unpack it: unpack it yourself".to_owned())
+            }
+        };
+        match unpacked {
+            Ok(folder) => self.load(&folder, path),
+            Err(what) => self.error(path, vec![what]),
+        }
+    }
+
+    /// Reads an image from a file or directory; `path` is where people find it.
+    fn load(&mut self, from: &Path, path: &Path) {
+        match Template::load(from) {
             Ok(template) => {
                 let name = template.name.to_string();
                 if self.templates.contains_key(&name) {
@@ -50,7 +76,9 @@ impl Images {
             }
             Err(TemplateError::Manifest { path: manifest, source }) => {
                 let errors = source.errors().iter().map(ToString::to_string).collect();
-                self.broken(name_of(path), &manifest, errors);
+                // Nobody looks for it where it was unpacked.
+                let place = if from == path { manifest.as_path() } else { path };
+                self.broken(name_of(from), place, errors);
             }
             Err(e) => {
                 let cause = e.source().map(|s| format!(": {s}")).unwrap_or_default();
@@ -163,11 +191,13 @@ fn unfit(f: &Function, t: &Template) -> Vec<String> {
 fn name_of(path: &Path) -> String {
     let manifest = if path.is_dir() { path.join(MANIFEST_FILE) } else { path.to_owned() };
     // Not through links or from devices, as images are read.
-    let regular = manifest.symlink_metadata().is_ok_and(|m| m.is_file() && m.len() <= MAX_FILE);
+    let regular = archives::stem(path).is_none()
+        && manifest.symlink_metadata().is_ok_and(|m| m.is_file() && m.len() <= MAX_FILE);
     let text = if regular { std::fs::read_to_string(&manifest).unwrap_or_default() } else { String::new() };
     let said = text.lines().find_map(|l| l.strip_prefix("name:"));
     let said = said.map(|n| n.trim().trim_matches(['"', '\'']).to_owned()).filter(|n| !n.is_empty());
-    let file = || path.file_stem().map(|s| s.to_string_lossy().into_owned());
+    let stem = || path.file_stem().map(|s| s.to_string_lossy().into_owned());
+    let file = || archives::stem(path).map(str::to_owned).or_else(stem);
     said.or_else(file).unwrap_or_default()
 }
 
@@ -184,7 +214,8 @@ fn candidates(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
         let image = if path.is_dir() {
             path.join(MANIFEST_FILE).exists()
         } else {
-            matches!(path.extension().and_then(|e| e.to_str()), Some("yaml" | "yml" | "json"))
+            let document = matches!(path.extension().and_then(|e| e.to_str()), Some("yaml" | "yml" | "json"));
+            document || archives::stem(&path).is_some()
         };
         if image {
             paths.push(path);
@@ -212,7 +243,7 @@ mod tests {
         file("pair/function.yaml", "name: pair\nports: [a, b]\n");
         file("pair/function.click", "in_0 -> out_1; in_1 -> out_0;");
         file("nothing/readme.txt", "no image");
-        let images = Images::read(&[dir.path().into(), dir.path().join("absent")]);
+        let images = Images::read(&[dir.path().into(), dir.path().join("absent")], None);
         assert_eq!(images.templates.keys().collect::<Vec<_>>(), ["good", "pair"]);
         let errors: Vec<String> =
             images.errors.iter().map(|e| format!("{} {:?}", e.path, e.errors)).collect();
@@ -233,7 +264,7 @@ mod tests {
         assert_eq!(find("goad").unwrap_err(), "there is no image 'goad' here (did you mean 'good'?)");
 
         file("script.yaml", "name: script\nports: [a]\nclick: 'in_0 -> Frobnicate -> out_0;'\n");
-        let images = Images::read(&[dir.path().into()]).tried();
+        let images = Images::read(&[dir.path().into()], None).tried();
         assert_eq!(images.templates.keys().collect::<Vec<_>>(), ["good", "pair"]);
         let e = images.errors.last().unwrap();
         assert!(e.name == "script" && e.errors[0].contains("script.yaml:3:17: "), "{e:?}");

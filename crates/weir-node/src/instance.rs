@@ -1,6 +1,6 @@
 //! Instances: what drivers run. Each has a name, a specification, and a tag by which the specification is recognised.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -12,6 +12,7 @@ use weir_switch::config::of_process;
 use weir_switch::hash::hash;
 
 use crate::compute::digest;
+use crate::secrets::MASK;
 
 /// Longest value of a parameter, in bytes: one string of a program's environment has at most 128 KB on Linux.
 const MAX_VALUE: usize = 120_000;
@@ -107,7 +108,7 @@ impl Instance {
 }
 
 /// What a driver needs to know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
     /// The name of its image.
     pub image: String,
@@ -117,11 +118,28 @@ pub struct Spec {
     pub ports: Vec<PortNames>,
     /// Values of its parameters.
     pub params: BTreeMap<String, String>,
+    /// The parameters whose values are shown to nobody.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub secrets: BTreeSet<String>,
     /// Handler writes to make when it has started.
     pub writes: Vec<(String, String)>,
     /// What runs in it.
     #[serde(flatten)]
     pub work: Work,
+}
+
+/// For logs: without secrets.
+impl fmt::Debug for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Spec { image, digest, ports, params, secrets, writes, work } = self;
+        let shown = |(name, value): (&String, &String)| {
+            (name.clone(), if secrets.contains(name) { MASK.to_owned() } else { value.clone() })
+        };
+        let params: BTreeMap<String, String> = params.iter().map(shown).collect();
+        let mut out = f.debug_struct("Spec");
+        out.field("image", image).field("digest", digest).field("ports", ports).field("params", &params);
+        out.field("writes", writes).field("work", work).finish()
+    }
 }
 
 /// What runs in a function, by driver.
@@ -243,7 +261,8 @@ impl Spec {
                 ));
             }
         }
-        Ok(Spec { image, digest, ports: ports.collect(), params, writes, work })
+        let secrets = f.template.secrets().map(str::to_owned).collect();
+        Ok(Spec { image, digest, ports: ports.collect(), params, secrets, writes, work })
     }
 
     /// The driver's kind.

@@ -16,6 +16,7 @@
 
 pub mod accounts;
 mod apply;
+pub mod archives;
 pub mod candidates;
 pub mod compute;
 pub mod connection;
@@ -40,6 +41,7 @@ pub mod resolve;
 pub mod resources;
 pub mod rest;
 mod run;
+mod secrets;
 pub mod status;
 pub mod store;
 pub mod tenancy;

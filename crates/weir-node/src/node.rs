@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use weir_model::graph::ServiceGraph;
 
 use crate::accounts::Accounts;
+use crate::archives::Archives;
 use crate::compute::{Drivers, Health};
 use crate::connection::DataPlane;
 use crate::desired::{DesiredGraph, FunctionRuntime};
@@ -54,6 +55,7 @@ pub struct Node<D> {
     /// Run the functions that are not inline.
     pub drivers: Drivers,
     images: Vec<PathBuf>,
+    archives: Option<Arc<Archives>>,
     /// What graphs may come to take altogether.
     pub(crate) resources: Resources,
     /// Whether they may come to take more.
@@ -92,6 +94,7 @@ impl<D: DataPlane> Node<D> {
             store,
             drivers: Drivers::default(),
             images,
+            archives: None,
             resources: Resources::of_machine(),
             overcommit: false,
             containers: None,
@@ -127,6 +130,13 @@ impl<D: DataPlane> Node<D> {
     #[must_use]
     pub fn with_login(mut self, login: Login) -> Node<D> {
         self.login = Arc::new(login);
+        self
+    }
+
+    /// With images that are archives, unpacked in a folder.
+    #[must_use]
+    pub fn with_archives(mut self, folder: PathBuf) -> Node<D> {
+        self.archives = Some(Arc::new(Archives::new(folder)));
         self
     }
 
@@ -257,8 +267,8 @@ impl<D: DataPlane> Node<D> {
 
     /// Reads the image directories.
     pub async fn images(&self) -> Images {
-        let directories = self.images.clone();
-        spawn_blocking(move || Images::read(&directories)).await.unwrap_or_default()
+        let (directories, archives) = (self.images.clone(), self.archives.clone());
+        spawn_blocking(move || Images::read(&directories, archives.as_deref())).await.unwrap_or_default()
     }
 
     /// The same, with all scripts tried.

@@ -175,6 +175,7 @@ pub async fn serve(
     let container = Container::new(&functions, containers.clone());
     let process = Process::new(sockets.clone(), options.zygote);
     let dpdk = Dpdk::new(sockets.clone(), options.launcher.clone());
+    let archives = options.store.with_extension("images");
     let vm = Vm::new(functions.clone(), sockets, options.launcher);
     let drivers = Drivers::default()
         .with(Hosted::new(functions.clone(), process, notices.clone()))
@@ -194,7 +195,7 @@ pub async fn serve(
         }
     };
     let node = Node::new(Engine::supervise(place, events), store, options.images)?.with_login(login);
-    let node = node.with_resources(options.resources, options.overcommit);
+    let node = node.with_resources(options.resources, options.overcommit).with_archives(archives);
     let node = node.with_memory(options.graph_memory).with_drivers(drivers).with_containers(containers);
     let node = node.shared();
     let member = match options.join {

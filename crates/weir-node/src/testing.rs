@@ -1,6 +1,6 @@
 //! Graphs for the tests of this crate.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_model::graph::ServiceGraph;
 
@@ -43,6 +43,7 @@ pub fn native_spec(digest: &str) -> Spec {
         digest: digest.into(),
         ports: Vec::new(),
         params: BTreeMap::new(),
+        secrets: BTreeSet::new(),
         writes: Vec::new(),
         work: Work::Native { folder: "/nowhere".into(), native },
     }

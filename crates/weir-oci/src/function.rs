@@ -2,11 +2,10 @@
 //! folder. The same folder gives the same digest everywhere, by one version of Weir.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use flate2::read::GzDecoder;
 use flate2::{Compression, GzBuilder};
 use oci_client::Reference;
 use serde_json::json;
@@ -15,6 +14,7 @@ use weir_model::template::Template;
 use crate::content::{self, Document, MANIFEST_TYPES};
 use crate::folder::{MAX_BYTES, ORIGIN, files, invalid, within};
 use crate::registry::Registries;
+use crate::unpack::decompressed;
 use crate::{Digest, Error, Source};
 
 /// The type of the artifact.
@@ -200,8 +200,27 @@ fn not_a_function(image: &str) -> Error {
     )
 }
 
-fn unpack(packed: &[u8], folder: &Path) -> io::Result<()> {
-    let mut archive = tar::Archive::new(GzDecoder::new(packed));
+/// The bytes of an archive, and their digest.
+///
+/// # Errors
+/// It is no regular file, cannot be read, or is larger than an image may be.
+pub fn read_archive(path: &Path) -> io::Result<(Digest, Vec<u8>)> {
+    if !path.symlink_metadata()?.is_file() {
+        return Err(invalid("it is not a regular file".to_owned()));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    within(bytes.len() as u64, 1)?;
+    Ok((Digest::of(&bytes), bytes))
+}
+
+/// Unpacks an archive (tar, perhaps with gzip or zstd) of a function image into a folder that is there and empty.
+///
+/// # Errors
+/// It is none, has something else than files and folders, leads out of the folder, or is larger than an image may be.
+pub fn unpack(packed: &[u8], folder: &Path) -> io::Result<()> {
+    // Headers are bounded with what they head: their lengths are those of others.
+    let mut archive = tar::Archive::new(decompressed(packed)?.take(2 * MAX_BYTES));
     let (mut bytes, mut files) = (0, 0);
     for entry in archive.entries()? {
         let mut entry = entry?;

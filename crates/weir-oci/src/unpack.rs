@@ -110,7 +110,7 @@ fn invalid(what: impl Into<String>) -> io::Error {
 }
 
 /// Takes off the compression, which the first bytes tell.
-fn decompressed(mut file: File) -> io::Result<Box<dyn Read>> {
+pub(crate) fn decompressed<'r>(mut file: impl Read + 'r) -> io::Result<Box<dyn Read + 'r>> {
     let mut magic = Vec::new();
     (&mut file).take(4).read_to_end(&mut magic)?;
     let whole = io::Cursor::new(magic.clone()).chain(file);

@@ -6,6 +6,8 @@
 pub mod access;
 pub mod events;
 
+use std::fs::{OpenOptions, Permissions};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -83,6 +85,10 @@ impl Database {
     /// It cannot be had, or is none of this kind.
     pub fn open(path: &Path, schema: Schema) -> Result<Database> {
         let fail = |e: rusqlite::Error| error(path, &e);
+        // It may hold secrets. What SQLite keeps beside it gets the same permissions.
+        let private = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+        // If this fails, so does the next, and says so.
+        _ = private.and_then(|file| file.set_permissions(Permissions::from_mode(0o600)));
         let db = Connection::open(path).map_err(fail)?;
         db.busy_timeout(Duration::from_millis(500)).map_err(fail)?;
         // Held until the daemon ends, however it ends.

@@ -28,9 +28,11 @@ check() {
     identity ID "$id"
     identity SERVER_ID "$server_id"
     remote=$(networks)
-    # The value itself is not shown: messages go to the log.
-    if [ "${#PARAM_PSK}" -lt 8 ] || [ "${#PARAM_PSK}" -gt 512 ]; then
-        echo "PSK: found ${#PARAM_PSK} characters, expected 8 to 512" >&2
+    # The value itself is not shown: messages go to the log. It is no variable of the environment.
+    psk=$(cat "$PARAM_PSK_FILE"; printf .)
+    psk=${psk%.}
+    if [ "${#psk}" -lt 8 ] || [ "${#psk}" -gt 512 ]; then
+        echo "PSK: found ${#psk} characters, expected 8 to 512" >&2
         exit 1
     fi
     mkdir -p "$dir"
@@ -90,7 +92,7 @@ connections {
 secrets {
     ike-server {
         id = $server_id
-        secret = 0x$(printf %s "$PARAM_PSK" | od -An -v -tx1 | tr -d ' \n')
+        secret = 0x$(od -An -v -tx1 < "$PARAM_PSK_FILE" | tr -d ' \n')
     }
 }
 END

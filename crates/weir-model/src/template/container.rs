@@ -198,6 +198,10 @@ impl Texts<'_> {
                 if name.is_empty() { "write $$ for a $".to_owned() } else { did_you_mean(&name, &names) };
             r.error(at, format!("${name} is no parameter"), help);
         }
+        if let Some(p) = self.params.iter().find(|p| p.secret && mentions(text, &p.name)) {
+            let help = format!("the program reads it from the file that is named in $PARAM_{}_FILE", p.name);
+            r.error(at, format!("${} is a secret, and others would see it here", p.name), help);
+        }
         if text.contains('\0') {
             r.error(at, "it has a NUL", "leave it out");
         }
@@ -218,6 +222,16 @@ pub(super) fn program(r: &mut Reader, at: &At<'_>) -> Option<String> {
         return None;
     }
     Some(text.to_owned())
+}
+
+/// Whether a parameter stands in a text.
+pub(super) fn mentions(text: &str, name: &str) -> bool {
+    let mut found = false;
+    _ = replace(text, |n| {
+        found |= n == name;
+        Some("")
+    });
+    found
 }
 
 /// A name in a text that is no parameter's, if there is one.

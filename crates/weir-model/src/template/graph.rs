@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::container::{expand, unknown};
+use super::container::{expand, mentions, unknown};
 use super::{Param, TemplatePort};
 use crate::doc::{At, Reader, did_you_mean};
 use crate::graph::{Function, MAX_FUNCTIONS, MAX_RULES, ParamValue, Rule, inner};
@@ -43,6 +43,15 @@ impl SubGraph {
     }
 }
 
+/// The parameters of a function inside that get values of these, which are secrets.
+pub fn secret_parts(f: &Function, secrets: &[&str]) -> Vec<String> {
+    let has = |value: &ParamValue| match value {
+        ParamValue::Text(text) => secrets.iter().any(|name| mentions(text, name)),
+        _ => false,
+    };
+    f.params.iter().filter(|(_, value)| has(value)).map(|(name, _)| name.clone()).collect()
+}
+
 pub(super) fn graph(
     r: &mut Reader,
     at: &At<'_>,
@@ -62,6 +71,15 @@ pub(super) fn graph(
             let help =
                 if name.is_empty() { "write $$ for a $".to_owned() } else { did_you_mean(&name, &known) };
             r.error(at, format!("function {}: ${name} is no parameter", f.id), help);
+        }
+        if f.node.is_some() {
+            let what = format!("function {}: an image does not say on which node its functions run", f.id);
+            r.error(at, what, "leave \"node\" out");
+        }
+        let secret = |value: &String| params.iter().find(|p| p.secret && mentions(value, &p.name));
+        if let Some(p) = f.handlers.iter().find_map(|w| secret(&w.value)) {
+            let what = format!("function {}: ${} is a secret, which a handler would show", f.id, p.name);
+            r.error(at, what, "give it to a parameter that is a secret too");
         }
     }
     Some(SubGraph { functions, flowrules })
@@ -104,6 +122,7 @@ graph:
             ("graph:", "click: x\ngraph:", "kind: click"),
             ("kind: graph", "kind: graph\nhandlers: {a: b.c}", "no handlers of its own"),
             ("  flowrules:", "  saps: []\n  flowrules:", "saps"),
+            ("{id: fw,", "{id: fw, node: one,", "on which node"),
         ] {
             let text = OFFICE.replace(from, to);
             assert_ne!(text, OFFICE);
@@ -112,5 +131,32 @@ graph:
         }
         let e = Template::parse("name: f\nkind: graph\nports: [a]\n").unwrap_err().to_string();
         assert!(e.contains("graph"), "{e}");
+    }
+
+    #[test]
+    fn secrets_are_of_kinds_that_can_keep_them() {
+        let secret = "params: [{name: KEY, type: int, secret: true}]";
+        for (rest, message) in [
+            ("click: 'in_0 -> out_0;'", "a function of kind click cannot keep"),
+            ("kind: dpdk\ndpdk: {program: x}", "a function of kind dpdk cannot keep"),
+            ("kind: container\ncontainer: {image: ./x, command: [a, $KEY]}", "$KEY is a secret"),
+            ("kind: container\ncontainer: {image: ./x, environment: {A: $KEY}}", "$PARAM_KEY_FILE"),
+            (
+                "kind: graph\ngraph: {SFs: [{id: f, name: x, handlers: {a: $KEY}}]}",
+                "which a handler would show",
+            ),
+        ] {
+            let e = Template::parse(&format!("name: f\n{secret}\n{rest}\n")).unwrap_err().to_string();
+            assert!(e.contains(message), "{rest}: {e}");
+        }
+        let e = Template::parse(
+            "name: f\nkind: native\nparams: [{name: K, type: text, secret: true, default: x}]\n",
+        );
+        assert!(e.unwrap_err().to_string().contains("everybody reads the default"));
+        let native = Template::parse(&format!("name: f\nkind: native\n{secret}\n")).unwrap();
+        assert_eq!(native.secrets().collect::<Vec<_>>(), ["KEY"]);
+        let wrong = native.arguments(&BTreeMap::from([("KEY".into(), ParamValue::Text("sesame".into()))]));
+        let e = wrong.unwrap_err()[0].to_string();
+        assert!(e.contains("parameter KEY") && e.contains("a whole number") && !e.contains("sesame"), "{e}");
     }
 }

@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 
 pub use container::{CAPABILITIES, Container, expand};
 pub use dpdk::Dpdk;
-pub use graph::SubGraph;
+pub use graph::{SubGraph, secret_parts};
 pub use load::{MANIFEST_FILE, MAX_FILE, SCRIPT_FILE, TemplateError};
 pub use native::{Native, SCRIPTS};
 pub use process::Process;
@@ -51,7 +51,7 @@ pub use vm::{Accelerator, Vm};
 
 use crate::error::{DocErrors, ValueError};
 use crate::graph::{ParamValue, RunAs};
-use crate::value::{Id, IpPrefix, MacAddr, Name, one_or_list};
+use crate::value::{Id, IpPrefix, MacAddr, Name, is_false, one_or_list};
 
 /// A function template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -224,6 +224,10 @@ pub struct Param {
     /// The value if the graph gives none; without it the graph must.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<ParamValue>,
+    /// Whether its value is a secret, of a function of kind `native`, `container` or `graph`: it is shown to nobody, and programs read it
+    /// from a file.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub secret: bool,
     /// What it is for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub doc: String,
@@ -340,11 +344,16 @@ impl ParamType {
 impl Param {
     /// The text that stands for a value in the script, if the value fits the type and the bounds.
     pub fn check(&self, value: &ParamValue) -> Result<String, ValueError> {
-        let text = self.kind.check(value)?;
+        let hidden =
+            |e: ValueError| ValueError { message: "found something else (a secret)".to_owned(), ..e };
+        let text = self.kind.check(value).map_err(|e| if self.secret { hidden(e) } else { e })?;
         let number = text.parse::<i64>().ok().filter(|_| self.kind == ParamType::Int);
         let outside = |n: i64| self.min.is_some_and(|min| n < min) || self.max.is_some_and(|max| n > max);
         match number.filter(|n| outside(*n)) {
-            Some(_) => Err(ValueError::new(format!("found {text}"), format!("expected {}", self.values()))),
+            Some(_) => {
+                let e = ValueError::new(format!("found {text}"), format!("expected {}", self.values()));
+                Err(if self.secret { hidden(e) } else { e })
+            }
             None => Ok(text),
         }
     }
@@ -414,6 +423,11 @@ impl Template {
             }
         };
         Ok(template)
+    }
+
+    /// The parameters whose values are secrets.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.params.iter().filter(|p| p.secret).map(|p| p.name.as_str())
     }
 
     /// The directory that a kind which is one was loaded from.

@@ -23,6 +23,8 @@ const MAX_ITEMS: usize = 1_000;
 pub(crate) const MAX_WORDS: usize = 100;
 /// The kinds of function, as manifests have them.
 pub const KINDS: [&str; 7] = ["click", "process", "native", "dpdk", "vm", "container", "graph"];
+/// The kinds whose functions can keep a secret: others have values of parameters in their scripts, or on command lines.
+const SECRET_KINDS: [&str; 3] = ["native", "container", "graph"];
 const TYPES: [(&str, ParamType); 7] = [
     ("text", ParamType::Text),
     ("int", ParamType::Int),
@@ -112,6 +114,15 @@ fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Templat
     let inline = matches!(kind, "click" | "graph");
     let ports = f.get("ports").map(|at| ports(r, &at, inline)).unwrap_or_default();
     let params = f.get("params").map(|at| params(r, &at)).unwrap_or_default();
+    if let (Some(at), Some(p)) = (f.get("params"), params.iter().find(|p| p.secret))
+        && !SECRET_KINDS.contains(&kind)
+    {
+        let what = format!(
+            "the parameter {} is a secret, which a function of kind {kind} cannot keep",
+            quote(&p.name)
+        );
+        r.error(&at, what, format!("only kinds {} have secrets", SECRET_KINDS.join(", ")));
+    }
     let handlers = f.get("handlers").map(|at| handlers(r, &at, kind)).unwrap_or_default();
     // A process runs a Click script.
     for field in KINDS.iter().filter(|k| **k != kind && !(kind == "process" && **k == "click")) {
@@ -249,7 +260,7 @@ fn params(r: &mut Reader, at: &At<'_>) -> Vec<Param> {
 }
 
 fn param(r: &mut Reader, at: &At<'_>) -> Option<Param> {
-    let f = r.fields(at, &["name", "type", "min", "max", "default", "doc"])?;
+    let f = r.fields(at, &["name", "type", "min", "max", "default", "secret", "doc"])?;
     let name = f.need(r, "name", "the parameter's name").and_then(|at| {
         let name = r.text(&at, "a name")?.trim_start_matches('$');
         let word = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -290,8 +301,12 @@ fn param(r: &mut Reader, at: &At<'_>) -> Option<Param> {
         r.error(at, "\"min\" is above \"max\"", "no value could be given");
     }
     let doc = doc(r, f.get("doc"));
-    let mut param = Param { name: name?, kind: kind?, min, max, default: None, doc };
+    let secret = f.get("secret").and_then(|at| r.bool(&at)).unwrap_or_default();
+    let mut param = Param { name: name?, kind: kind?, min, max, default: None, secret, doc };
     if let Some(at) = f.get("default") {
+        if secret && at.node.text().is_none_or(|text| !text.is_empty()) {
+            r.error(&at, "everybody reads the default of a secret here", "leave it out, or let it be empty");
+        }
         let value = crate::graph::param_value(r, &at)?;
         if let Err(e) = param.check(&value) {
             r.error(&at, e.message, e.help);

@@ -151,6 +151,33 @@ fn cycles_and_what_has_no_end_are_named() {
 }
 
 #[test]
+fn a_secret_is_passed_to_what_keeps_it() {
+    let keeper =
+        "name: keeper\nkind: native\nports: [l, r]\nparams: [{name: KEY, type: text, secret: true}]\n";
+    let outer = pair("outer", "name: keeper, params: {KEY: 'x $PSK'}", "name: wire")
+        .replace("COLOR, type: int, default: 2", "PSK, type: text, secret: true");
+    let list = images(&[WIRE, keeper, &outer]);
+    let graph_of = graph("name: outer, params: {PSK: open sesame}", "");
+    let chosen = Candidates::new(&list, None).choose(&graph_of, Resources::UNBOUNDED, &|_| None).unwrap();
+    let secrets: Vec<(&str, bool)> = chosen
+        .secrets
+        .iter()
+        .map(|(f, names)| (f.as_str(), names.contains("PSK") || names.contains("KEY")))
+        .collect();
+    assert_eq!(secrets, [("f", true), ("f.a", true)]);
+    let told = outer.replace("name: keeper, params: {KEY: 'x $PSK'}", "name: wire, params: {N: $PSK}");
+    let list = images(&[WIRE, keeper, &told]);
+    let found = wrong(&list, &graph_of);
+    assert!(
+        found.contains(
+            "sffg.SFs[0] ('f.a' in the image 'outer'): N gets a secret, and is no secret of the image 'wire'"
+        ),
+        "{found}"
+    );
+    assert!(!found.contains("sesame"), "{found}");
+}
+
+#[test]
 fn mistakes_are_told_with_the_image_and_the_function_within() {
     let list = images(&[
         WIRE,

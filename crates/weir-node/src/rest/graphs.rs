@@ -317,7 +317,7 @@ pub(super) async fn get(
     if condition.differs.is_some_and(|tags| tags.fit(Some(&e.tag()))) {
         return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
     }
-    let document = serde_json::json!({ "sffg": e.graph.document });
+    let document = serde_json::json!({ "sffg": e.graph.shown() });
     Ok((tag, Json(document)).into_response())
 }
 
@@ -332,9 +332,9 @@ pub(super) async fn written(
     Path(id): Path<String>,
 ) -> Result<String, Problem> {
     let graph = readable(&app, &caller, &id)?.graph;
-    // Stores of earlier versions kept what it says only.
-    let canonical = || format!("{:#}\n", serde_json::json!({ "sffg": graph.document }));
-    Ok(graph.text.clone().unwrap_or_else(canonical))
+    // Stores of earlier versions kept what it says only; and in a text a secret cannot be told from the rest.
+    let canonical = || format!("{:#}\n", serde_json::json!({ "sffg": graph.shown() }));
+    Ok(graph.text.clone().filter(|_| graph.secrets.is_empty()).unwrap_or_else(canonical))
 }
 
 /// Removes a graph.

@@ -116,7 +116,7 @@ fn list(folder: &Path, ui: Ui) -> Result<(), Failure> {
     if !folder.is_dir() {
         return Err(Failure::refused(format!("there is no folder of images {}", folder.display())));
     }
-    let images = Images::read(&[folder.to_owned()]);
+    let images = Images::read(&[folder.to_owned()], super::images::archives().as_ref());
     let listed = |t: &weir_model::template::Template| {
         // Images in one file are none that a registry takes.
         let packed: Option<Packed> = t.folder().and_then(|f| pack(f).ok());

@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap_complete::engine::ArgValueCandidates;
 use weir_api::images::{ImageDetails, ImageList, Parameter};
 use weir_model::graph::ServiceGraph;
+use weir_node::archives::Archives;
 use weir_node::candidates::Candidates;
 use weir_node::guard;
 use weir_node::images::Images;
@@ -113,9 +114,17 @@ fn parameters(params: &[Parameter]) -> String {
             Some(text) => text.clone(),
             None => "(needed)".to_owned(),
         };
-        vec![p.name.clone(), p.values.clone(), default, p.doc.clone()]
+        let values = if p.secret { format!("{} (secret)", p.values) } else { p.values.clone() };
+        vec![p.name.clone(), values, default, p.doc.clone()]
     }));
     table(&rows, &[])
+}
+
+/// Where images that are archives are unpacked, if this user has a folder for such things.
+pub(super) fn archives() -> Option<Archives> {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
+    Some(Archives::shared(cache.join("weir/images")))
 }
 
 /// Where images are, unless something else is said.
@@ -147,7 +156,8 @@ pub(crate) fn compile(
         std::fs::read_dir(directory)
             .with_context(|| format!("cannot read the images in {}", directory.display()))?;
     }
-    let images = Images::read(directories);
+    let archives = archives();
+    let images = Images::read(directories, archives.as_ref());
     // A node that lacks a program, or memory, may choose otherwise.
     let refuse_all = |errors: Vec<CompileError>| Failure::Refused(errors.iter().map(|e| refuse(e)).collect());
     let chosen = Candidates::new(&images, None).choose(&graph, Resources::UNBOUNDED, &|_| None);

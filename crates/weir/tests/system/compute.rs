@@ -1,6 +1,6 @@
 //! What every driver of functions does, with real packets through a function of its kind: one suite for all of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -183,6 +183,7 @@ impl Wiring for Shared {
                 digest,
                 ports,
                 params,
+                secrets: BTreeSet::new(),
                 writes: Vec::new(),
                 work: Self::process(word, more),
             };
@@ -373,6 +374,7 @@ fn spec_of(image: &str, digest: &str) -> Spec {
         digest: digest.to_owned(),
         ports: Vec::new(),
         params: BTreeMap::new(),
+        secrets: BTreeSet::new(),
         writes: Vec::new(),
         work,
     }

@@ -65,9 +65,10 @@ fn a_container_forwards_between_hosts_within_its_limits_and_leaves_nothing() {
     let lab = Lab::new(&["client", "node", "server"]);
     let (client, _server) = one_network(&lab);
     let layout = layout(&lab, "one");
-    let images = image(&lab, "box", &format!("container:\n  image: {layout}\n{BRIDGE}"));
+    let key = "params: [{name: KEY, type: text, secret: true}]";
+    let images = image(&lab, "box", &format!("{key}\ncontainer:\n  image: {layout}\n{BRIDGE}"));
     let node = Node::start_with(&lab, &["--images", &images]);
-    node.weir(&["apply", &graph(&lab, "box", "")]).ok();
+    node.weir(&["apply", &graph(&lab, "box", "KEY: open sesame")]).ok();
     until_pings(&client, "10.0.0.2");
     let id = lab.name("g");
     assert_eq!(state(&node, &lab), "running");
@@ -82,6 +83,11 @@ fn a_container_forwards_between_hosts_within_its_limits_and_leaves_nothing() {
     assert!(inside("unshare -n true 2>&1; true").ok().contains("not permitted"), "no namespaces");
     assert!(inside("mount -t tmpfs x /srv 2>&1; true").ok().contains("denied"), "no mounts");
     assert!(inside("ls /sys/class/net").ok().split_whitespace().any(|n| n == "left"));
+    assert_eq!(
+        inside("cat $PARAM_KEY_FILE; grep -c sesame /proc/1/environ").stdout,
+        "open sesame0\n",
+        "a secret is a file"
+    );
 
     // It dies: that is told, with its last output, and it works again.
     let folders = left(&lab);

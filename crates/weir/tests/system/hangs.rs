@@ -1,10 +1,10 @@
-//! Functions that do not work although they have not ended, and what was written to those that end.
+//! Functions that do not work although they have not ended, what was written to those that end, and images that are archives.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::functions::{graph, graph_of, image, left, one_network, state};
-use crate::lab::{Lab, poll, until, until_pings};
+use crate::lab::{Lab, host, poll, repository, until, until_pings};
 use crate::node::Node;
 use crate::processes::worker;
 
@@ -148,6 +148,36 @@ fn a_node_that_ends_with_its_data_plane_ends_its_functions_and_makes_them_again(
     until_pings(&client, "10.0.0.2");
     assert_eq!(node.weir(&["shell", &id, "f", "--", "cat", "note"]).ok(), "kept\n");
     node.weir(&["delete", &id]).ok();
+    assert_eq!(left(&lab), Vec::<String>::new());
+    node.end();
+}
+
+#[test]
+fn an_image_may_be_an_archive() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (client, _server) = one_network(&lab);
+    let bridge = repository().join("images/linux-bridge");
+    std::fs::create_dir_all(lab.path("images")).unwrap();
+    host(&["cp", "-r", bridge.to_str().unwrap(), &lab.path("packed")]).ok();
+    let manifest = lab.path("packed/function.yaml");
+    let text = std::fs::read_to_string(&manifest).unwrap().replace("name: linux-bridge", "name: packed");
+    std::fs::write(&manifest, text).unwrap();
+    let archive = lab.path("images/packed.tar.gz");
+    host(&["tar", "-C", &lab.path(""), "-czf", &archive, "packed"]).ok();
+    lab.write("images/wrong.tar.zst", "no archive");
+    let node = Node::start_with(&lab, &["--images", &lab.path("images")]);
+    let listed = node.weir(&["images"]).ok();
+    assert!(
+        listed.contains("packed") && listed.contains("wrong.tar.zst cannot be used: it cannot be unpacked"),
+        "{listed}"
+    );
+    node.weir(&["apply", &graph(&lab, "packed", "")]).ok();
+    until_pings(&client, "10.0.0.2");
+    // What runs is the node's own.
+    std::fs::remove_file(&archive).unwrap();
+    assert!(!node.weir(&["images"]).ok().contains("packed ("));
+    until_pings(&client, "10.0.0.2");
+    node.weir(&["delete", &lab.name("g")]).ok();
     assert_eq!(left(&lab), Vec::<String>::new());
     node.end();
 }

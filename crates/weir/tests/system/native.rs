@@ -1,5 +1,9 @@
 //! The native images of this repository between real hosts: what a user can rely on.
 
+use weir_node::compute::cgroup::Cgroup;
+use weir_node::compute::hosted::Paths;
+use weir_node::instance::InstanceId;
+
 use crate::functions::left;
 use crate::lab::{Lab, Ns, Output, poll, until, until_pings};
 use crate::node::Node;
@@ -228,8 +232,37 @@ fn the_ipsec_client_joins_a_network_and_lets_nothing_out_in_clear() {
     assert_eq!(dump.wait().code, 0, "it is encrypted, and over UDP");
     assert_ne!(inside.run(&["ping", "-c1", "-W0.5", "10.7.0.2"]).code, 0, "outside of the tunnel");
     d.refuses(&format!("{base}, PSK: 'a long secret', DPD: 0"), "DPD");
-    let log = d.node.weir(&["logs", &lab.name("g"), "f"]).ok();
+    let id = lab.name("g");
+    let log = d.node.weir(&["logs", &id, "f"]).ok();
     assert!(!log.contains("a long secret"), "the key is in the log");
+    // It is shown nowhere, and a document that comes from the node leaves it as it is.
+    let document = d.node.weir(&["show", &id, "--document"]).ok();
+    let shown = [
+        document.clone(),
+        d.node.weir(&["--json", "show", &id]).ok(),
+        d.node.weir(&["show", &id, "--config"]).ok(),
+    ];
+    assert!(
+        shown.iter().all(|text| !text.contains("a long secret")) && document.contains("***"),
+        "{shown:?}"
+    );
+    let back = lab.write("back.json", &document);
+    assert!(d.node.weir(&["apply", &back]).ok().contains("unchanged"));
+    assert!(d.handler("state").contains("established"));
+    let other = lab.write("other.json", document.replace(&id, "other"));
+    let e = d.node.weir(&["plan", &other]).fails(1);
+    assert!(e.contains("a secret that this node does not know: give the value of PSK"), "{e}");
+    let paths = Paths::new(lab.path("store/weir.functions").as_ref(), &InstanceId::new(&id, "f"));
+    let processes = Cgroup::named(&paths.name).processes();
+    assert!(!processes.is_empty());
+    for pid in processes {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        assert!(!String::from_utf8_lossy(&environment).contains("a long secret"), "process {pid}");
+    }
+    for file in [paths.secret("PSK").as_path(), lab.path("store/weir.db").as_ref()] {
+        let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(file).unwrap());
+        assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+    }
     d.end();
 }
 

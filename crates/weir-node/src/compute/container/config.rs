@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use weir_model::template::{Container, expand};
 use weir_oci::Root;
 
-use super::super::hosted::Context;
+use super::super::hosted::{CONTAINER_SECRETS, Context};
 use super::super::netns;
 use super::environment;
 use crate::instance::InstanceId;
@@ -183,7 +183,7 @@ pub(super) fn spec(
         "process": process,
         "root": {"path": root.files, "readonly": true},
         "hostname": host_name(cx.id),
-        "mounts": mounts(bundle, root, writable),
+        "mounts": mounts(cx, bundle, root, writable),
         "linux": {
             "resources": resources,
             "cgroupsPath": format!("/weir/{}", cx.paths.name),
@@ -202,7 +202,7 @@ pub(super) fn spec(
     serde_json::from_value(value).map_err(|e| format!("internal error: what runc is to run: {e}"))
 }
 
-fn mounts(bundle: &Path, root: &Root, writable: &[(PathBuf, String)]) -> Vec<Value> {
+fn mounts(cx: &Context<'_>, bundle: &Path, root: &Root, writable: &[(PathBuf, String)]) -> Vec<Value> {
     let mount = |to: &str, kind: &str, from: &str, options: &[&str]| json!({"destination": to, "type": kind, "source": from, "options": options});
     let safe = ["nosuid", "noexec", "nodev"];
     let with = |more: &[&'static str]| [&safe[..], more].concat();
@@ -228,6 +228,10 @@ fn mounts(bundle: &Path, root: &Root, writable: &[(PathBuf, String)]) -> Vec<Val
     for file in ["hosts", "resolv.conf", "hostname"] {
         let from = bundle.join(file).display().to_string();
         mounts.push(mount(&format!("/etc/{file}"), "bind", &from, &["bind", "ro"]));
+    }
+    for name in &cx.spec.secrets {
+        let from = cx.paths.secret(name).display().to_string();
+        mounts.push(mount(&format!("{CONTAINER_SECRETS}/{name}"), "bind", &from, &["bind", "ro"]));
     }
     for (kept, seen) in writable {
         mounts.push(mount(seen, "bind", &kept.display().to_string(), &["bind", "rw", "nosuid", "nodev"]));

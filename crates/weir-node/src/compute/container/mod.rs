@@ -145,6 +145,11 @@ impl Container {
             let path = bundle.join(file);
             fs::write(&path, text).map_err(writing(&path))?;
         }
+        for name in &cx.spec.secrets {
+            // Whoever its program runs as reads it, and nobody else.
+            let file = cx.paths.secret(name);
+            chown(&file, Some(root.user.uid), Some(root.user.gid)).map_err(writing(&file))?;
+        }
         let spec = config::spec(cx, container(cx.spec), &root, &bundle, &writable)
             .map_err(|what| image(cx.spec, what))?;
         let path = bundle.join("config.json");

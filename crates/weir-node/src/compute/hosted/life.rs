@@ -64,6 +64,7 @@ impl<W: Workload> Shared<W> {
         for port in &spec.ports {
             self.add_port(f, port).await?;
         }
+        f.context(&record).write_secrets()?;
         self.workload.create(&f.context(&record)).await?;
         f.keep(&Record { whole: true, ..record })
     }
@@ -376,6 +377,7 @@ impl<W: Workload> Shared<W> {
         let mut record = Record { whole: true, ..new };
         let updated = async {
             let cx = f.context(&record);
+            cx.write_secrets()?;
             if !self.workload.update(&cx, old.spec()).await? {
                 return Ok(false);
             }
@@ -400,6 +402,7 @@ impl<W: Workload> Shared<W> {
         };
         // One that fails leaves in force what was, and the function at work.
         let now = if updated.is_ok() { &record } else { &old };
+        f.context(now).write_secrets()?;
         f.keep(now)?;
         f.set_health(Health::Running);
         self.supervise(f, now, main);

@@ -23,7 +23,7 @@ use super::{Compute, ComputeError, Health, Notice, Observed, netns};
 use crate::instance::{Instance, InstanceId, Kind};
 pub use record::{Paths, Record};
 use supervise::Supervision;
-pub use workload::{ANSWER, Context, Hang, Main, SHELL, Workload, halted};
+pub use workload::{ANSWER, CONTAINER_SECRETS, Context, Hang, Main, SHELL, Workload, halted};
 
 /// The driver of a kind.
 #[derive(Debug)]

@@ -95,6 +95,16 @@ impl Paths {
         }
     }
 
+    /// The folder of its secrets.
+    pub fn secrets(&self) -> PathBuf {
+        self.folder.join("secrets")
+    }
+
+    /// The file of a secret.
+    pub fn secret(&self, name: &str) -> PathBuf {
+        self.secrets().join(name)
+    }
+
     /// Where a directory of its own is kept.
     pub fn private(&self, number: usize) -> PathBuf {
         self.folder.join("private").join(number.to_string())

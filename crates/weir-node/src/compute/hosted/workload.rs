@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,7 +17,7 @@ use crate::compute::cgroup::Cgroup;
 use crate::compute::launch::{Launch, mounts_for_others};
 use crate::compute::sockets::Sockets;
 use crate::compute::{ComputeError, digest, netns};
-use crate::instance::{InstanceId, Kind, Spec};
+use crate::instance::{InstanceId, Kind, Spec, Work};
 use crate::process::{Halt, Process};
 
 /// The user's shell, for those who look around in a function.
@@ -127,6 +130,9 @@ pub trait Workload: Debug + Send + Sync + 'static {
     fn retain(&self, _: &BTreeSet<String>) {}
 }
 
+/// The folder of secrets in a container.
+pub const CONTAINER_SECRETS: &str = "/run/secrets";
+
 /// How long a function may take to answer whether it works.
 pub const ANSWER: Duration = Duration::from_secs(2);
 
@@ -216,8 +222,49 @@ impl Context<'_> {
             ("WEIR_FUNCTION".to_owned(), self.id.function.clone()),
             ("WEIR_PORTS".to_owned(), ports.join(" ")),
         ];
-        environment.extend(self.spec.params.iter().map(|(name, v)| (format!("PARAM_{name}"), v.clone())));
+        environment.extend(self.spec.params.iter().map(|(name, v)| self.variable(name, v)));
         environment
+    }
+
+    /// The variable of a parameter. Everybody who may see its processes may see their environment: of a secret it has the file.
+    fn variable(&self, name: &str, value: &str) -> (String, String) {
+        if !self.spec.secrets.contains(name) {
+            return (format!("PARAM_{name}"), value.to_owned());
+        }
+        let file = match self.spec.work {
+            Work::Container { .. } => Path::new(CONTAINER_SECRETS).join(name),
+            _ => self.paths.secret(name),
+        };
+        (format!("PARAM_{name}_FILE"), file.display().to_string())
+    }
+
+    /// Writes the secrets to their files, for root alone. They stay the same files: a container has them by their inodes.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn write_secrets(&self) -> Result<(), ComputeError> {
+        let folder = self.paths.secrets();
+        let write = || -> io::Result<()> {
+            DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+            for entry in fs::read_dir(&folder)? {
+                let entry = entry?;
+                if !entry.file_name().to_str().is_some_and(|name| self.spec.secrets.contains(name)) {
+                    fs::remove_file(entry.path())?;
+                }
+            }
+            for (name, value) in self.spec.params.iter().filter(|(name, _)| self.spec.secrets.contains(*name))
+            {
+                let file = self.paths.secret(name);
+                let mut file =
+                    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)?;
+                file.write_all(value.as_bytes())?;
+            }
+            Ok(())
+        };
+        if self.spec.secrets.is_empty() && !folder.exists() {
+            return Ok(());
+        }
+        write().map_err(ComputeError::system(format!("cannot write to {}", folder.display())))
     }
 }
 

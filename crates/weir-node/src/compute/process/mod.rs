@@ -78,21 +78,21 @@ impl Process {
         }
     }
 
-    /// Whether a worker answers; it may take [`ANSWER`].
+    /// Whether a worker answers: the thread that moves its packets, not only the one that listens. It may take [`ANSWER`].
     async fn answers(&self, cx: &Context<'_>) -> bool {
         let name = &cx.paths.name;
         let pulses = || self.pulses.lock().unwrap_or_else(PoisonError::into_inner);
         let asked = async {
             let known = pulses().get(name).cloned();
             if let Some(connection) = known
-                && connection.call(Command::Hello).await.is_ok()
+                && connection.call(Command::List).await.is_ok()
             {
                 return true;
             }
             // That was of the worker before, or there was none.
             let control = self.sockets.of(cx.paths).join(CONTROL);
             let Ok(new) = Connection::open_bounded(&control, MAX_ANSWER).await else { return false };
-            let answers = new.call(Command::Hello).await.is_ok();
+            let answers = new.call(Command::List).await.is_ok();
             pulses().insert(name.clone(), Arc::new(new));
             answers
         };
