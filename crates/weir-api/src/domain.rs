@@ -105,6 +105,9 @@ pub struct DomainImage {
     pub kind: String,
     /// Bytes of memory; 0 for what runs inline, whose tables are counted as graphs come.
     pub memory: u64,
+    /// The names of its parameters that are secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
     /// Processor time, in thousandths of a processor. Without one it takes what others leave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,

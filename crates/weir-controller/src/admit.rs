@@ -6,12 +6,13 @@ use axum::http::StatusCode;
 use serde_json::Value;
 use weir_api::plan::{NotPlaced, Placement};
 use weir_api::problem::{Mistake, Problem};
-use weir_model::graph::{GraphParts, InterfaceSap, SapKind, ServiceGraph, VlanSap};
+use weir_model::graph::{Function, GraphParts, InterfaceSap, SapKind, ServiceGraph, VlanSap};
 use weir_model::nearest::nearest;
 use weir_rest::body::Document;
+use weir_rest::secrets::{Secrets, restored};
 
 use crate::choose::{Candidate, WhyNot, choose, named};
-use crate::facts::needs;
+use crate::facts::{needs, secrets};
 use crate::links::{Link, found};
 use crate::place::{Facts, place};
 use crate::split::{Places, Tunnel, split};
@@ -74,6 +75,11 @@ pub fn admit(
     online: &BTreeSet<String>,
     without: Option<&str>,
 ) -> Result<Admission, Problem> {
+    // Secrets that are not told are what they were: the part may be on another node now.
+    let known = view.graphs.get(document.graph.id.as_str()).map(|s| &s.graph);
+    let told = document.graph.clone();
+    let told = known.map_or(told.clone(), |k| restored(told, &k.document, &k.secrets));
+    let document = &Document { graph: told, ..document.clone() };
     let graph = &document.graph;
     if view.members.is_empty() {
         return Err(refused(
@@ -194,6 +200,12 @@ fn domain_graph(
     });
     let (memory, cpu) =
         taken.fold((0, 0), |(m, c): (u64, u64), (memory, cpu)| (m + memory, c + u64::from(cpu)));
+    let secret = |f: &Function| {
+        let domain = view.known.get(places.functions.get(&f.id)?)?.domain.as_ref()?;
+        let names = secrets(domain, f);
+        (!names.is_empty()).then(|| (f.id.to_string(), names))
+    };
+    let secrets: Secrets = document.graph.functions.iter().filter_map(secret).collect();
     let part = |graph: ServiceGraph| Part { document: graph.to_json().to_string(), tag: None };
     DomainGraph {
         text: document.text.clone().unwrap_or_else(|| whole.to_string()),
@@ -202,6 +214,7 @@ fn domain_graph(
         functions: places.functions.into_iter().map(|(id, node)| (id.to_string(), node)).collect(),
         saps: places.saps.into_iter().map(|(id, node)| (id.to_string(), node)).collect(),
         parts: parts.into_iter().map(|(node, graph)| (node, part(graph))).collect(),
+        secrets,
         memory,
         cpu,
         tunnels,

@@ -1,5 +1,6 @@
 //! What a node can have, by what it says of itself. Pure.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use weir_api::domain::Domain;
@@ -55,4 +56,19 @@ pub(crate) fn needs(domain: &Domain, f: &Function) -> (u64, u32) {
     let image = f.template.as_ref().unwrap_or(&f.name).as_str();
     let found = domain.images.iter().find(|i| i.image == image);
     found.map_or((0, 0), |i| (i.memory, i.cpu.unwrap_or(0)))
+}
+
+/// The names of a function's parameters that are secrets, of each image that it can be.
+pub(crate) fn secrets(domain: &Domain, f: &Function) -> BTreeSet<String> {
+    let name = f.template.as_ref().unwrap_or(&f.name).as_str();
+    let capable = f
+        .capability
+        .as_ref()
+        .and_then(|word| domain.capabilities.iter().find(|c| c.capability == word.as_str()));
+    let is_one = |image: &str| match capable {
+        Some(c) => c.images.iter().any(|i| i.image == image),
+        None => image == name,
+    };
+    let images = domain.images.iter().filter(|i| is_one(&i.image));
+    images.flat_map(|i| i.secrets.iter().cloned()).collect()
 }

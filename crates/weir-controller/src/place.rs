@@ -359,6 +359,7 @@ flowrules:
         let image = |name: &&str| DomainImage {
             image: (*name).to_owned(),
             kind: "click".into(),
+            secrets: Vec::new(),
             memory: 100 << 20,
             cpu: None,
             lack: None,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use weir_auth::Graph;
 use weir_auth::quota::Usage;
 use weir_auth::secret::{JoinError, JoinTerms, Secret, SecretHash};
+use weir_rest::secrets::{Secrets, masked};
 use weir_store::{Database, Result, Schema, StoreError};
 
 const SCHEMA: Schema = Schema { version: 1, tables: TABLES, additions: "" };
@@ -58,6 +59,9 @@ pub struct DomainGraph {
     /// The node of each service access point.
     #[serde(default)]
     pub saps: BTreeMap<String, String>,
+    /// Parameters that are secrets, by function.
+    #[serde(default)]
+    pub secrets: Secrets,
     /// Bytes of memory that its functions may come to take.
     #[serde(default)]
     pub memory: u64,
@@ -80,6 +84,11 @@ impl DomainGraph {
     /// What it counts against the quotas of its tenant.
     pub fn usage(&self) -> Usage {
         Usage { graphs: 1, memory: self.memory, cpu: self.cpu }
+    }
+
+    /// The document as it may be shown.
+    pub fn shown(&self) -> serde_json::Value {
+        masked(&self.document, &self.secrets)
     }
 
     /// The node of each part.
@@ -321,6 +330,7 @@ mod tests {
             functions: BTreeMap::new(),
             saps: BTreeMap::new(),
             tunnels: Vec::new(),
+            secrets: Secrets::new(),
             memory: 0,
             cpu: 0,
             parts: nodes.iter().map(part).collect(),

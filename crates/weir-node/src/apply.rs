@@ -372,7 +372,10 @@ impl<D: DataPlane> Node<D> {
                 let id = d.graph.id.to_string();
                 let left = if overcommit { Resources::UNBOUNDED } else { accounts.left_for(&id) };
                 let running = view.graphs.get(&id).map(|e| &*e.graph);
-                let document = secrets::restored(d.graph, running);
+                let document = match running {
+                    Some(r) => secrets::restored(d.graph, &r.document, &r.secrets),
+                    None => d.graph,
+                };
                 let chosen = candidates.choose(&document, left, &|f| running?.image_of(f));
                 let graph = chosen.and_then(|c| DesiredGraph::of_chosen(&document, c, &proofs, &resolve));
                 let graph = graph.and_then(|g| mtu::check(&g).map(|()| g));

@@ -182,6 +182,7 @@ fn domain_image(t: &Template, drivers: &Drivers) -> DomainImage {
     DomainImage {
         image: t.name.to_string(),
         kind: t.implementation.kind().to_owned(),
+        secrets: t.secrets().map(str::to_owned).collect(),
         memory: needs.memory,
         cpu: needs.cpu,
         lack: drivers.lack(t),

@@ -11,6 +11,7 @@ pub mod listen;
 pub mod login;
 pub mod origin;
 pub mod precondition;
+pub mod secrets;
 
 use axum::http::StatusCode;
 use weir_api::problem::Problem;

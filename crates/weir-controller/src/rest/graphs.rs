@@ -301,7 +301,7 @@ pub(super) async fn get(
     if condition.differs.is_some_and(|tags| tags.fit(Some(&tag(&stored)))) {
         return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
     }
-    Ok((headers, Json(serde_json::json!({ "sffg": stored.graph.document }))).into_response())
+    Ok((headers, Json(serde_json::json!({ "sffg": stored.graph.shown() }))).into_response())
 }
 
 /// The document of a graph as it was written.
@@ -310,7 +310,10 @@ pub(super) async fn written(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<String, Problem> {
-    readable(&app, &caller, &id).map(|stored| stored.graph.text)
+    let graph = readable(&app, &caller, &id)?.graph;
+    // In a text a secret cannot be told from the rest.
+    let canonical = || format!("{:#}\n", serde_json::json!({ "sffg": graph.shown() }));
+    Ok(if graph.secrets.is_empty() { graph.text.clone() } else { canonical() })
 }
 
 /// Removes a graph.
