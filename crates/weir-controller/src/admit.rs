@@ -6,16 +6,17 @@ use axum::http::StatusCode;
 use serde_json::Value;
 use weir_api::plan::{NotPlaced, Placement};
 use weir_api::problem::{Mistake, Problem};
-use weir_model::graph::{Function, GraphParts, InterfaceSap, SapKind, ServiceGraph, VlanSap};
+use weir_model::graph::{Function, GraphParts, InterfaceSap, PortRef, SapKind, ServiceGraph, VlanSap};
 use weir_model::nearest::nearest;
+use weir_model::requirement::Goal;
 use weir_rest::body::Document;
 use weir_rest::secrets::{Secrets, restored};
 
 use crate::choose::{Candidate, WhyNot, choose, named};
-use crate::facts::{needs, secrets};
+use crate::facts::{is_composed, needs, secrets};
 use crate::links::{Link, found};
 use crate::place::{Facts, place};
-use crate::split::{Places, Tunnel, split};
+use crate::split::{NUMBERS, Places, Tunnel, split};
 use crate::store::{DomainGraph, Part};
 use crate::view::View;
 
@@ -37,6 +38,8 @@ pub struct Proof {
     pub document: String,
     /// The images of its functions, with the node that runs each.
     pub images: BTreeSet<(String, String)>,
+    /// The nodes of which one proves it.
+    pub nodes: BTreeSet<String>,
 }
 
 fn refused(text: impl Into<String>) -> Problem {
@@ -86,6 +89,7 @@ pub fn admit(
             "the domain has no nodes: 'weir token' makes a token, 'weir node --join' takes it",
         ));
     }
+    reserved(graph)?;
     let named = named(graph);
     for name in named.iter().copied().chain(asked) {
         if !view.members.contains_key(name) {
@@ -95,6 +99,19 @@ pub fn admit(
                 _ => nearest(name, all.into_iter()),
             };
             return Err(refused(format!("there is no node '{name}'{hint}")));
+        }
+    }
+    // A node that is away for a moment does not lose its graph to another, where it would begin anew.
+    if let (Some(known), None, None) = (known, asked, without) {
+        let away: Vec<&str> =
+            known.parts.keys().map(String::as_str).filter(|n| !online.contains(*n)).collect();
+        let elsewhere = !named.is_empty() && away.iter().all(|n| !named.contains(n));
+        if !away.is_empty() && !elsewhere {
+            let text = format!(
+                "the graph is on node '{}', which is offline; wait until it is back, or say another node (--on) for it to begin anew there",
+                away.join("', '")
+            );
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, text));
         }
     }
     let one = match (asked, named.len()) {
@@ -159,7 +176,11 @@ fn over_several(
     let known = before.map(super::store::DomainGraph::places);
     let places = place(graph, &nodes, &links, known.as_ref())?;
     let others = view.graphs.iter().filter(|(id, _)| id.as_str() != graph.id.as_str());
-    let taken = others.flat_map(|(_, g)| g.graph.tunnels.iter().map(|t| t.number)).collect();
+    let taken = others.flat_map(|(_, g)| g.graph.tunnels.iter().map(|t| t.number));
+    // What a node has still, or has of its own, is not free either.
+    let held = view.known.values().filter_map(|k| k.domain.as_ref()).flat_map(|d| &d.tunnels);
+    let held = held.filter(|t| t.graph != graph.id.as_str()).filter_map(|t| t.key);
+    let taken = taken.chain(held).collect();
     let had = before.map_or(&[][..], |b| &b.tunnels);
     let split = split(graph, &places, &links, had, &taken).map_err(|e| vec![Mistake::from(e.to_string())])?;
     let by_text = |map: &BTreeMap<_, String>| {
@@ -173,7 +194,7 @@ fn over_several(
         tunnels: split.tunnels.iter().map(ToString::to_string).collect(),
         others: Vec::new(),
     };
-    let proof = proof(graph, &places).map_err(|e| vec![e])?;
+    let proof = proof(graph, &places, &nodes).map_err(|e| vec![e])?;
     let graph = domain_graph(document, view, places, split.parts, split.tunnels);
     Ok(Admission { graph, placement, proof })
 }
@@ -221,10 +242,70 @@ fn domain_graph(
     }
 }
 
+/// What the controller makes itself is nobody else's.
+fn reserved(graph: &ServiceGraph) -> Result<(), Problem> {
+    for (i, sap) in graph.saps.iter().enumerate() {
+        let wrong = |message: String, help: &str| {
+            let path = format!("sffg.saps[{i}]");
+            let mistake = Mistake { path, message, help: help.into(), ..Mistake::default() };
+            Err(refused("the document asks for what is the controller's").with([mistake]))
+        };
+        if sap.id.as_str().starts_with("tunnel-") {
+            let text = format!("'{}' is a name of the tunnels between nodes", sap.id);
+            return wrong(text, "choose one that does not begin with tunnel-");
+        }
+        if let SapKind::Vxlan { vxlan } = &sap.kind
+            && NUMBERS.contains(&vxlan.vni)
+        {
+            let text = format!("VNI {} is one of the tunnels between nodes", vxlan.vni);
+            return wrong(text, "use one below 8388608");
+        }
+    }
+    Ok(())
+}
+
+/// What of a graph over several nodes is not as in the same graph on one, so that nothing can be proved by it.
+fn differs(graph: &ServiceGraph, places: &Places) -> Option<String> {
+    // Frames that are too large for a tunnel are dropped there, and its queue may be full.
+    if let Some(r) = graph.requirements.iter().find(|r| matches!(r.goal, Goal::All { .. })) {
+        return Some(format!(
+            "'{}' speaks of all packets, and tunnels drop those that are too large",
+            r.text
+        ));
+    }
+    for rule in &graph.flowrules {
+        for output in &rule.actions.output_to_port {
+            let from = &rule.matches.port_in;
+            // What functions note on packets for those behind them stays at the node.
+            if let (PortRef::Function { function: a, .. }, PortRef::Function { function: b, .. }) =
+                (from, output)
+                && places.node(from) != places.node(output)
+            {
+                return Some(format!(
+                    "packets go from function '{a}' to function '{b}' at another node, and their annotations do not"
+                ));
+            }
+        }
+    }
+    None
+}
+
 /// The whole graph as one, if anything is required of it.
-fn proof(graph: &ServiceGraph, places: &Places) -> Result<Option<Proof>, Mistake> {
+fn proof(
+    graph: &ServiceGraph,
+    places: &Places,
+    nodes: &BTreeMap<&str, Facts<'_>>,
+) -> Result<Option<Proof>, Mistake> {
     if graph.requirements.is_empty() {
         return Ok(None);
+    }
+    if let Some(why) = differs(graph, places) {
+        return Err(Mistake {
+            path: "sffg.requirements".into(),
+            message: format!("what is required cannot be known of a graph over several nodes: {why}"),
+            help: "put the graph on one node, or leave the requirement out".into(),
+            ..Mistake::default()
+        });
     }
     let mut parts: GraphParts = graph.clone().into_parts();
     let mut interfaces: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -259,9 +340,20 @@ fn proof(graph: &ServiceGraph, places: &Places) -> Result<Option<Proof>, Mistake
             });
         }
         let node = places.functions.get(&f.id).cloned().unwrap_or_default();
+        if nodes.get(node.as_str()).is_none_or(|n| is_composed(n.domain, f)) {
+            return Err(Mistake {
+                path: format!("sffg.SFs[{i}]"),
+                message: "what is required of a graph over several nodes is proved of functions that are not made of functions".into(),
+                help: "name those within, or leave the requirements out".into(),
+                ..Mistake::default()
+            });
+        }
         images.insert((f.template.as_ref().unwrap_or(&f.name).to_string(), node));
     }
     let whole = ServiceGraph::from_parts(&parts).and_then(ServiceGraph::on_one_node);
     let whole = whole.map_err(|e| Mistake::from(format!("the graph cannot be proved as a whole: {e}")))?;
-    Ok(Some(Proof { document: whole.to_json().to_string(), images }))
+    let at_functions: BTreeSet<String> = places.functions.values().cloned().collect();
+    let at_saps = || places.saps.values().cloned().collect();
+    let nodes = if at_functions.is_empty() { at_saps() } else { at_functions };
+    Ok(Some(Proof { document: whole.to_json().to_string(), images, nodes }))
 }

@@ -21,6 +21,10 @@ use crate::fleet::{Connected, FleetError};
 
 /// How often a node is looked at, beside what its events bring.
 const INTERVAL: Duration = Duration::from_secs(5);
+/// Bytes of a stream that may wait for their reader.
+const STREAM_WINDOW: u32 = 256 << 10;
+/// So many streams whose readers wait do not stop others.
+const STREAMS: u32 = 512;
 /// Longest line of an event.
 const MAX_LINE: usize = 1 << 20;
 
@@ -36,9 +40,11 @@ pub(crate) async fn attend(controller: Arc<Controller>, mut dialled: mpsc::Recei
 /// One connection, from its beginning to its end.
 async fn take(controller: Arc<Controller>, connection: NodeConnection, number: u64) {
     let NodeConnection { node, address, stream } = connection;
-    if !controller.view().members.contains_key(&node) {
+    let member = controller.view().members.get(&node.name).cloned();
+    if member.is_none_or(|m| m.number != node.number) {
         return;
     }
+    let node = node.name;
     if controller.fleet.get(&node).is_some() && controller.fleet.is_alive(&node).await {
         let text = format!("a second node with its certificate dialled, from {address}, and was sent away");
         return controller.tell(Kind::Notice, Some(&node), None, text).await;
@@ -48,6 +54,9 @@ async fn take(controller: Arc<Controller>, connection: NodeConnection, number: u
         .keep_alive_interval(HEARTBEAT)
         .keep_alive_timeout(SILENCE)
         .keep_alive_while_idle(true)
+        // One that reads slowly stops its own stream, and no others.
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(STREAM_WINDOW * STREAMS)
         .handshake(TokioIo::new(stream))
         .await;
     let (sender, running) = match shaken {
@@ -130,7 +139,7 @@ async fn follow(controller: &Controller, node: &str) -> Result<(), FleetError> {
 
 /// An event of a node becomes one of the domain, but for those of which the controller tells itself.
 async fn hear(controller: &Controller, node: &str, event: Event) {
-    let Event { kind, graph, tenant, text, .. } = event;
+    let Event { kind, graph, text, .. } = event;
     let own = matches!(
         kind,
         Kind::Applied | Kind::Changed | Kind::Removed | Kind::ControllerUp | Kind::ControllerDown
@@ -145,8 +154,15 @@ async fn hear(controller: &Controller, node: &str, event: Event) {
             controller.edit(|v| v.known.entry(node.to_owned()).or_default().domain = Some(domain));
         }
     }
-    controller
-        .events
-        .publish_all(vec![NewEvent { kind, node: Some(node.to_owned()), graph, tenant, text }])
-        .await;
+    // Whose a graph is that is not the domain's, is for the node to know.
+    let view = controller.view();
+    let placed = graph.as_deref().and_then(|g| view.graphs.get(g));
+    let placed = placed.filter(|g| g.graph.parts.contains_key(node));
+    let tenant = placed.and_then(|g| g.graph.tenant.clone());
+    let (graph, text) = match (graph, placed) {
+        (Some(graph), None) => (None, format!("{graph}: {text}")),
+        (graph, _) => (graph, text),
+    };
+    let event = NewEvent { kind, node: Some(node.to_owned()), graph, tenant, text };
+    controller.events.publish_all(vec![event]).await;
 }

@@ -1,6 +1,7 @@
 //! Changes of graphs, each whole or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use weir_api::events::Kind;
@@ -8,7 +9,7 @@ use weir_api::graphs::{Changed, GraphSummary};
 use weir_api::images::ImageDetails;
 use weir_api::plan::Plan;
 use weir_api::problem::Problem;
-use weir_auth::{Action, Principal};
+use weir_auth::{Action, Graph, Principal};
 use weir_model::graph::ServiceGraph;
 use weir_rest::body::Document;
 use weir_rest::precondition::Precondition;
@@ -17,7 +18,7 @@ use weir_store::events::NewEvent;
 use crate::admit::{Admission, Proof, admit};
 use crate::choose::named;
 use crate::controller::Controller;
-use crate::fleet::FleetError;
+use crate::fleet::{FleetError, segment};
 use crate::store::{DomainGraph, Stored};
 use crate::view::plus;
 
@@ -28,6 +29,11 @@ pub(crate) fn tag(stored: &Stored) -> String {
     let text: String = hash.iter().take(8).map(|b| format!("{b:02x}")).collect();
     format!("{}-{text}", stored.revision)
 }
+
+/// How long until the store is tried again.
+const RETRY: Duration = Duration::from_millis(200);
+/// The same at most.
+const LONGEST_RETRY: Duration = Duration::from_secs(10);
 
 /// The nodes, for people.
 fn at(nodes: &[String]) -> String {
@@ -74,12 +80,9 @@ impl Controller {
     /// # Errors
     /// A requirement does not hold, or that cannot be known.
     pub async fn prove(&self, proof: Option<Proof>) -> Result<(), Problem> {
-        let Some(Proof { document, images }) = proof else { return Ok(()) };
+        let Some(Proof { document, images, nodes }) = proof else { return Ok(()) };
         let mut why = BTreeSet::new();
-        let nodes: BTreeSet<&String> = images.iter().map(|(_, node)| node).collect();
-        let any = self.fleet.names();
-        let nodes = if nodes.is_empty() { any.iter().collect() } else { nodes };
-        for node in nodes {
+        for node in &nodes {
             match self.same_images(node, &images).await {
                 Ok(()) => {
                     let plan: Plan = self.fleet.call(node, Method::POST, "/plan", Some(&document)).await?;
@@ -102,7 +105,7 @@ impl Controller {
                 if known.contains_key(&(image.as_str(), node)) {
                     continue;
                 }
-                let path = format!("/images/{image}");
+                let path = format!("/images/{}", segment(image));
                 let details: Result<ImageDetails, _> = self.fleet.call(node, Method::GET, &path, None).await;
                 let digest = details.map_err(|e| format!("node '{node}': {e}"))?.digest;
                 known.insert((image, node), digest);
@@ -132,6 +135,18 @@ impl Controller {
         by: &Principal,
     ) -> Result<(Changed, bool), Problem> {
         let _changing = self.changing.lock().await;
+        self.put_alone(document, asked, change, condition, by).await
+    }
+
+    /// The same for who sees to it that nothing else changes meanwhile.
+    pub(crate) async fn put_alone(
+        &self,
+        document: Document,
+        asked: Option<&str>,
+        change: bool,
+        condition: &Precondition,
+        by: &Principal,
+    ) -> Result<(Changed, bool), Problem> {
         let id = document.graph.id.to_string();
         let before = self.view().graphs.get(&id).cloned();
         // Whose the graph is, is known here only: nothing else changes meanwhile.
@@ -173,7 +188,6 @@ impl Controller {
     /// # Errors
     /// A node refuses it now.
     pub(crate) async fn restore(&self, id: &str, stored: &Stored) -> Result<(), Problem> {
-        let _changing = self.changing.lock().await;
         let now = self.view().graphs.get(id).cloned();
         self.change(id, now.as_ref(), stored.graph.clone()).await.map(drop)
     }
@@ -216,18 +230,20 @@ impl Controller {
             }
         }
         if let Some((node, e)) = refused {
-            self.take_back(id, before, &done).await;
+            self.take_back(id, &done).await;
             let problem = Problem::from(e);
             let detail = format!("node '{node}': {}", problem.detail);
             self.tell(Kind::Failed, Some(&node), Some(id), format!("a change was refused: {detail}")).await;
             return Err(Problem { detail, ..problem });
         }
         let (name, confirmed) = (id.to_owned(), new.clone());
-        self.blocking(move |s| s.confirm(&name, &confirmed)).await?;
+        // The proposal is durable: what is not confirmed now is when the nodes are looked at next.
+        let confirmed = self.blocking(move |s| s.confirm(&name, &confirmed)).await;
+        let pending = confirmed.map_err(|e| tracing::error!("graph {id} is not confirmed yet: {e}")).is_err();
         let left: Vec<String> = before
             .map(|b| b.graph.parts.keys().filter(|n| !new.parts.contains_key(*n)).cloned().collect())
             .unwrap_or_default();
-        self.edit(|v| v.graphs.insert(id.to_owned(), Stored { graph: new, revision, pending: false }));
+        self.edit(|v| v.graphs.insert(id.to_owned(), Stored { graph: new, revision, pending }));
         for node in &left {
             // A node that is not there does it when it comes back.
             _ = self.delete_part(node, id).await;
@@ -238,18 +254,37 @@ impl Controller {
         Ok(Changed { id: id.to_owned(), revision, unchanged: false, warnings })
     }
 
-    /// Nodes that were asked for a change that failed get back what they had.
-    async fn take_back(&self, id: &str, before: Option<&Stored>, nodes: &[String]) {
-        let name = id.to_owned();
-        if let Err(e) = self.blocking(move |s| s.roll_back(&name)).await {
-            tracing::error!("graph {id}: what was before could not be kept: {e}");
-        }
+    /// Nodes that were asked for a change that failed get back what they had, as the store says that it was.
+    async fn take_back(&self, id: &str, nodes: &[String]) {
+        let mut pause = RETRY;
+        let mut before = loop {
+            let name = id.to_owned();
+            match self.blocking(move |s| s.roll_back(&name).and_then(|_| s.graphs())).await {
+                Ok(mut graphs) => break graphs.remove(id),
+                // A proposal that stays would be done when the controller starts again.
+                Err(e) => tracing::error!("graph {id}: what was before is not kept yet: {e}"),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_RETRY);
+        };
         for node in nodes {
-            match before.and_then(|b| b.graph.parts.get(node)) {
-                Some(part) => _ = self.put_part(node, id, &part.document).await,
+            match before.as_mut().and_then(|b| b.graph.parts.get_mut(node)) {
+                Some(part) => {
+                    part.tag = self.put_part(node, id, &part.document).await.ok().map(|(tag, _)| tag);
+                }
                 None => _ = self.delete_part(node, id).await,
             }
         }
+        if let Some(before) = &before {
+            let (name, graph) = (id.to_owned(), before.graph.clone());
+            if let Err(e) = self.blocking(move |s| s.confirm(&name, &graph)).await {
+                tracing::warn!("graph {id}: {e}; its nodes are asked again");
+            }
+        }
+        self.edit(|v| match before {
+            Some(before) => _ = v.graphs.insert(id.to_owned(), before),
+            None => _ = v.graphs.remove(id),
+        });
     }
 
     /// What a node has now, so that the next graph is placed by it.
@@ -266,7 +301,7 @@ impl Controller {
         id: &str,
         document: &str,
     ) -> Result<(String, Vec<String>), FleetError> {
-        let path = format!("/graphs/{id}");
+        let path = format!("/graphs/{}", segment(id));
         let changed: Changed = self.fleet.call(node, Method::PUT, &path, Some(document)).await?;
         let list: Vec<GraphSummary> = self.fleet.call(node, Method::GET, "/graphs", None).await?;
         let tag = list.into_iter().find(|g| g.id == id).map(|g| g.tag);
@@ -275,7 +310,7 @@ impl Controller {
     }
 
     pub(crate) async fn delete_part(&self, node: &str, id: &str) -> Result<(), FleetError> {
-        let deleted = self.fleet.bytes(node, Method::DELETE, &format!("/graphs/{id}"), None).await;
+        let deleted = self.fleet.bytes(node, Method::DELETE, &format!("/graphs/{}", segment(id)), None).await;
         match deleted {
             Err(FleetError::Problem(p)) if p.status == 404 => Ok(()),
             other => other.map(drop),
@@ -301,12 +336,28 @@ impl Controller {
     /// There is none, who asks may not, or the store cannot be written.
     pub async fn remove(&self, id: &str, condition: &Precondition, by: &Principal) -> Result<(), Problem> {
         let _changing = self.changing.lock().await;
+        self.remove_alone(id, condition, by).await
+    }
+
+    /// The same for who sees to it that nothing else changes meanwhile.
+    pub(crate) async fn remove_alone(
+        &self,
+        id: &str,
+        condition: &Precondition,
+        by: &Principal,
+    ) -> Result<(), Problem> {
+        if !self.view().graphs.contains_key(id) && self.is_left(id) {
+            return self.remove_left(id, by).await;
+        }
         let stored = self.graph(id)?;
         by.may(&Action::DeleteGraph(stored.graph.owned(id)))?;
         self.check(id, Some(&stored), condition)?;
         let name = id.to_owned();
         self.blocking(move |s| s.remove(&name)).await?;
-        self.edit(|v| v.graphs.remove(id));
+        self.edit(|v| {
+            v.graphs.remove(id);
+            v.removed.insert(id.to_owned());
+        });
         for node in stored.graph.parts.keys() {
             match self.delete_part(node, id).await {
                 Ok(()) => self.learn(node).await,
@@ -319,6 +370,25 @@ impl Controller {
         Ok(())
     }
 
+    /// Whether nodes have a graph of this controller's that it does not know, as after an older store was put back.
+    fn is_left(&self, id: &str) -> bool {
+        let (view, owner) = (self.view(), self.owner());
+        view.known.values().flat_map(|k| &k.graphs).any(|g| g.id == id && g.owner.as_ref() == Some(&owner))
+    }
+
+    /// Removes such a graph from all nodes.
+    async fn remove_left(&self, id: &str, by: &Principal) -> Result<(), Problem> {
+        by.may(&Action::DeleteGraph(Graph { id, tenant: None }))?;
+        let name = id.to_owned();
+        self.blocking(move |s| s.remove(&name)).await?;
+        self.edit(|v| v.removed.insert(id.to_owned()));
+        for node in self.fleet.names() {
+            _ = self.delete_part(&node, id).await;
+        }
+        self.tell(Kind::Removed, None, Some(id), "it was left at nodes").await;
+        Ok(())
+    }
+
     /// Moves a graph from a node to another one that can take it: there first, so that it is refused whole or done.
     ///
     /// # Errors
@@ -326,7 +396,8 @@ impl Controller {
     pub async fn move_away(&self, id: &str, from: &str) -> Result<String, Problem> {
         let _changing = self.changing.lock().await;
         let stored = self.graph(id)?;
-        let graph = ServiceGraph::parse(&stored.graph.text)?;
+        // Not its text: that may leave out whose it is.
+        let graph = ServiceGraph::from_json(&stored.graph.document.to_string())?;
         if named(&graph).contains(from) {
             let text = format!("its document asks for node '{from}'");
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, text));

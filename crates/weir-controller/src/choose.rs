@@ -6,7 +6,7 @@ use weir_api::domain::Domain;
 use weir_model::graph::ServiceGraph;
 use weir_model::value::Id;
 
-use crate::facts::{no_image, no_place};
+use crate::facts::{needs, no_image, no_place};
 
 /// A node that a graph could go to.
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +69,28 @@ fn against(graph: &ServiceGraph, c: &Candidate<'_>, asked: Option<&str>) -> Opti
     let places = graph.saps.iter().filter_map(|s| no_place(domain, graph.id.as_str(), s));
     let images = graph.functions.iter().filter_map(|f| no_image(domain, f));
     let lacks: BTreeSet<String> = places.chain(images).collect();
+    if lacks.is_empty() && !domain.resources.overcommit && !c.has_it {
+        let needs = graph.functions.iter().map(|f| needs(domain, f));
+        let (memory, cpu) =
+            needs.fold((0, 0), |(m, c): (u64, u64), (memory, cpu)| (m + memory, c + u64::from(cpu)));
+        let left = |s: weir_api::domain::Share| s.total.saturating_sub(s.used);
+        let (free, time) = (left(domain.resources.memory), left(domain.resources.cpu));
+        if memory > free {
+            return Some(format!(
+                "it has {} MB of memory left, and the graph may take {}",
+                free >> 20,
+                memory >> 20
+            ));
+        }
+        if cpu > time {
+            let cpus = |n: u64| n as f64 / 1000.0;
+            return Some(format!(
+                "it has {} processors left, and the graph may take {}",
+                cpus(time),
+                cpus(cpu)
+            ));
+        }
+    }
     (!lacks.is_empty()).then(|| lacks.into_iter().collect::<Vec<_>>().join(", "))
 }
 

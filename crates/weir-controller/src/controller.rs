@@ -61,7 +61,12 @@ impl Controller {
         authority: Arc<Authority>,
         certificates: Duration,
     ) -> Result<Arc<Controller>, StoreError> {
-        let view = View { members: store.nodes()?, graphs: store.graphs()?, known: BTreeMap::new() };
+        let view = View {
+            members: store.nodes()?,
+            graphs: store.graphs()?,
+            removed: store.removed()?,
+            known: BTreeMap::new(),
+        };
         let controller = Arc::new(Controller {
             login: Arc::new(login),
             events: Events::new(store.database().clone()),
@@ -185,6 +190,19 @@ impl Controller {
             own: own.collect(),
             domain: known.domain,
         })
+    }
+
+    /// A node has a new certificate.
+    ///
+    /// # Errors
+    /// There is no such node any more, or the store cannot be written.
+    pub async fn renewed(&self, name: &str, certificate: u64) -> Result<(), Problem> {
+        let _changing = self.changing.lock().await;
+        let member = Member { certificate, ..self.member(name)? };
+        let (node, kept) = (name.to_owned(), member.clone());
+        self.blocking(move |s| s.keep_node(&node, &kept)).await?;
+        self.edit(|v| v.members.insert(name.to_owned(), member));
+        Ok(())
     }
 
     /// A node gets no new graphs, or gets some again.

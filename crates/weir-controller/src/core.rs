@@ -25,15 +25,24 @@ pub enum Step {
     Put(String),
     /// It loses one.
     Delete(String),
+    /// It has a graph of this controller's that the controller does not know: an older store was put back, or the node lies.
+    Unknown(String),
     /// It has a graph of its own that has the name of one that it is to run: that cannot run.
     Taken(String),
 }
 
-/// What is to be done at a node, in order: what goes makes place for what comes. None if all is as it should be.
-pub fn steps(owner: &str, wanted: &BTreeMap<String, Wanted>, held: &BTreeMap<String, Held>) -> Vec<Step> {
+/// What is to be done at a node, in order: what goes makes place for what comes. None if all is as it should be. `known` are graphs of
+/// other nodes, and those that were removed.
+pub fn steps(
+    owner: &str,
+    wanted: &BTreeMap<String, Wanted>,
+    held: &BTreeMap<String, Held>,
+    known: impl Fn(&str) -> bool,
+) -> Vec<Step> {
     let ours = |h: &Held| h.owner.as_deref() == Some(owner);
     let gone = held.iter().filter(|(id, h)| ours(h) && !wanted.contains_key(*id));
-    let gone = gone.map(|(id, _)| Step::Delete(id.clone()));
+    let gone =
+        gone.map(|(id, _)| if known(id) { Step::Delete(id.clone()) } else { Step::Unknown(id.clone()) });
     let put = wanted.iter().filter_map(|(id, w)| match held.get(id) {
         Some(h) if h.owner.is_none() => Some(Step::Taken(id.clone())),
         Some(h) if ours(h) && w.tag.as_ref() == Some(&h.tag) => None,
@@ -63,7 +72,7 @@ mod tests {
                     wanted.get_mut(id).unwrap().tag = Some(tag);
                 }
                 Step::Delete(id) => _ = held.remove(id),
-                Step::Taken(_) => {}
+                Step::Taken(_) | Step::Unknown(_) => {}
             }
         }
     }
@@ -84,9 +93,9 @@ mod tests {
             mut wanted in wanted(), before in held()
         ) {
             let mut held = before.clone();
-            let first = steps("m", &wanted, &held);
+            let first = steps("m", &wanted, &held, |_| true);
             perform("m", &mut wanted, &mut held, &first);
-            let again = steps("m", &wanted, &held);
+            let again = steps("m", &wanted, &held, |_| true);
             prop_assert!(again.iter().all(|s| matches!(s, Step::Taken(_))), "{again:?}");
             for (id, h) in &before {
                 if h.owner.is_none() {
@@ -106,14 +115,17 @@ mod tests {
     fn nothing_is_done_where_all_is_as_it_should_be() {
         let wanted = BTreeMap::from([("g".to_owned(), Wanted { tag: Some("1".into()) })]);
         let held = BTreeMap::from([("g".to_owned(), Held { tag: "1".into(), owner: Some("m".into()) })]);
-        assert_eq!(steps("m", &wanted, &held), []);
+        assert_eq!(steps("m", &wanted, &held, |_| true), []);
         // An old disk, another controller's, and one that was applied at the node.
         let with = |tag: &str, owner: Option<&str>| {
             BTreeMap::from([("g".to_owned(), Held { tag: tag.into(), owner: owner.map(str::to_owned) })])
         };
-        assert_eq!(steps("m", &wanted, &with("0", Some("m"))), [Step::Put("g".into())]);
-        assert_eq!(steps("m", &wanted, &with("1", Some("o"))), [Step::Put("g".into())]);
-        assert_eq!(steps("m", &wanted, &with("1", None)), [Step::Taken("g".into())]);
-        assert_eq!(steps("m", &BTreeMap::new(), &held), [Step::Delete("g".into())]);
+        assert_eq!(steps("m", &wanted, &with("0", Some("m")), |_| true), [Step::Put("g".into())]);
+        assert_eq!(steps("m", &wanted, &with("1", Some("o")), |_| true), [Step::Put("g".into())]);
+        assert_eq!(steps("m", &wanted, &with("1", None), |_| true), [Step::Taken("g".into())]);
+        let none = BTreeMap::new();
+        assert_eq!(steps("m", &none, &held, |_| true), [Step::Delete("g".into())]);
+        // What nobody removed is left alone.
+        assert_eq!(steps("m", &none, &held, |_| false), [Step::Unknown("g".into())]);
     }
 }

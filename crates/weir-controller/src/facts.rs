@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use weir_api::domain::Domain;
+use weir_api::domain::{Domain, DomainImage};
 use weir_model::graph::{Function, Sap, SapKind, VlanSap};
 
 /// What speaks against an access point of a graph at a node, if anything does.
@@ -51,24 +51,30 @@ pub(crate) fn no_image(domain: &Domain, f: &Function) -> Option<String> {
     }
 }
 
-/// Bytes of memory and thousandths of a processor that a function may come to take, where it is known.
+/// The images that a function may be made from at a node.
+fn images<'d>(domain: &'d Domain, f: &Function) -> impl Iterator<Item = &'d DomainImage> {
+    let name = f.template.as_ref().unwrap_or(&f.name).as_str().to_owned();
+    let asked = f.capability.as_ref();
+    let capable = asked.and_then(|word| domain.capabilities.iter().find(|c| c.capability == word.as_str()));
+    let asks = asked.is_some();
+    domain.images.iter().filter(move |i| match capable {
+        Some(c) => c.images.iter().any(|k| k.image == i.image),
+        None => !asks && i.image == name,
+    })
+}
+
+/// Bytes of memory and thousandths of a processor that a function may come to take at most, where it is known.
 pub(crate) fn needs(domain: &Domain, f: &Function) -> (u64, u32) {
-    let image = f.template.as_ref().unwrap_or(&f.name).as_str();
-    let found = domain.images.iter().find(|i| i.image == image);
-    found.map_or((0, 0), |i| (i.memory, i.cpu.unwrap_or(0)))
+    let each = images(domain, f).map(|i| (i.memory, i.cpu.unwrap_or(0)));
+    each.fold((0, 0), |(memory, cpu), (m, c)| (memory.max(m), cpu.max(c)))
+}
+
+/// Whether a function is, or may be, made of functions.
+pub(crate) fn is_composed(domain: &Domain, f: &Function) -> bool {
+    images(domain, f).any(|i| i.kind == "graph")
 }
 
 /// The names of a function's parameters that are secrets, of each image that it can be.
 pub(crate) fn secrets(domain: &Domain, f: &Function) -> BTreeSet<String> {
-    let name = f.template.as_ref().unwrap_or(&f.name).as_str();
-    let capable = f
-        .capability
-        .as_ref()
-        .and_then(|word| domain.capabilities.iter().find(|c| c.capability == word.as_str()));
-    let is_one = |image: &str| match capable {
-        Some(c) => c.images.iter().any(|i| i.image == image),
-        None => image == name,
-    };
-    let images = domain.images.iter().filter(|i| is_one(&i.image));
-    images.flat_map(|i| i.secrets.iter().cloned()).collect()
+    images(domain, f).flat_map(|i| i.secrets.iter().cloned()).collect()
 }

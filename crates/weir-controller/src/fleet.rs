@@ -16,6 +16,8 @@ use weir_api::problem::Problem;
 
 /// How long a node may take for an answer that is no stream: functions may take their time to start.
 const ANSWER: Duration = Duration::from_secs(120);
+/// The same where nothing is changed.
+const READ: Duration = Duration::from_secs(5);
 /// The same for a sign of life.
 const ALIVE: Duration = Duration::from_secs(1);
 /// Most bytes of an answer that is read here.
@@ -66,6 +68,18 @@ impl From<FleetError> for Problem {
     }
 }
 
+/// A segment of a path (RFC 3986, section 2.1): identifiers may have characters that mean something in addresses.
+pub(crate) fn segment(text: &str) -> String {
+    let mut out = String::new();
+    for b in text.bytes() {
+        match b {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(b)),
+            _ => out.push_str(&format!("%{b:02X}")),
+        }
+    }
+    out
+}
+
 type Result<T> = std::result::Result<T, FleetError>;
 
 /// The nodes that are connected, by name.
@@ -109,8 +123,10 @@ impl Fleet {
         let uri =
             format!("https://node{BASE}{path}").parse().map_err(|_| silent(format!("no path: {path}")))?;
         *request.uri_mut() = uri;
-        let sent = timeout(ANSWER, connected.sender.send_request(request)).await;
-        let sent = sent.map_err(|_| silent(format!("nothing came within {} s", ANSWER.as_secs())))?;
+        // What is only read is there at once.
+        let limit = if request.method() == Method::GET { READ } else { ANSWER };
+        let sent = timeout(limit, connected.sender.send_request(request)).await;
+        let sent = sent.map_err(|_| silent(format!("nothing came within {} s", limit.as_secs())))?;
         sent.map_err(|e| silent(e.to_string()))
     }
 

@@ -43,7 +43,7 @@ fn network(text: &str) -> Option<(Ipv4Addr, Ipv4Addr, u8)> {
     let (address, length) = text.split_once('/')?;
     let (address, length): (Ipv4Addr, u8) = (address.parse().ok()?, length.parse().ok()?);
     // Point-to-point addresses and whole hosts share no network that could be told by its prefix.
-    if !(1..=30).contains(&length) {
+    if !(1..=30).contains(&length) || address.is_link_local() || address.is_loopback() {
         return None;
     }
     let mask = u32::MAX << (32 - u32::from(length));
@@ -68,6 +68,11 @@ pub fn found<'d>(domains: impl Iterator<Item = (&'d str, &'d Domain)>) -> Vec<Li
     let mut links: BTreeMap<(String, String), Link> = BTreeMap::new();
     for mut ends in networks.into_values() {
         ends.sort();
+        // A network of which two nodes have the same address is one of each node's own, as container engines make them.
+        let mut seen = BTreeMap::new();
+        if ends.iter().any(|(e, _)| seen.insert(e.address, &e.node).is_some_and(|node| *node != e.node)) {
+            continue;
+        }
         for (i, (a, mtu)) in ends.iter().enumerate() {
             for (b, other) in ends.iter().skip(i + 1).filter(|(b, _)| b.node != a.node) {
                 let mtu = match (*mtu, *other) {
@@ -98,7 +103,7 @@ mod tests {
             up: true,
             mac: None,
             mtu: Some(*mtu),
-            addresses: vec![(*address).to_owned(), "fe80::1/64".into()],
+            addresses: vec![(*address).to_owned(), "fe80::1/64".into(), "172.17.0.1/16".into()],
             graph: None,
             vlans: Vec::new(),
         };

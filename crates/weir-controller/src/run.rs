@@ -75,7 +75,7 @@ pub enum ControllerError {
 /// It cannot start.
 pub async fn run(options: Options, shutdown: impl Future<Output = ()> + Send) -> Result<(), ControllerError> {
     let address = options.listen;
-    let _lock = lock(&options)?;
+    let _lock = lock(&options.store)?;
     let listener =
         TcpListener::bind(address).await.map_err(|source| ControllerError::Listen { address, source })?;
     let authority =
@@ -104,19 +104,20 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()> + Send) ->
 /// # Errors
 /// The store cannot be had, or there are no random numbers.
 pub fn new_admin_token(store: &Path) -> Result<Secret, ControllerError> {
+    let _lock = lock(store)?;
     let store = Store::open(store)?;
     Ok(Login::off(store.database().clone())?.new_admin_token()?)
 }
 
 /// Makes sure that no other controller has the store. The lock ends with the process, however it ends.
-fn lock(options: &Options) -> Result<File, ControllerError> {
-    let path = options.store.with_extension("lock");
+fn lock(store: &Path) -> Result<File, ControllerError> {
+    let path = store.with_extension("lock");
     let failed = |source| ControllerError::Lock { path: path.clone(), source };
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
     let file = file.map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(ControllerError::Running(options.store.clone())),
+        Err(TryLockError::WouldBlock) => Err(ControllerError::Running(store.to_owned())),
         Err(TryLockError::Error(source)) => Err(failed(source)),
     }
 }

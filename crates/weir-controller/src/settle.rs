@@ -23,6 +23,7 @@ impl Controller {
             known.domain = Some(domain);
             known.graphs = held;
         });
+        self.confirm_all().await;
         if self.steps(node).is_empty() {
             self.edit(|v| v.known.entry(node.to_owned()).or_default().trouble.clear());
             return Ok(());
@@ -38,6 +39,9 @@ impl Controller {
                     self.delete_part(node, &id).await?;
                     self.tell(Kind::Removed, Some(node), Some(&id), "it was still at the node").await;
                 }
+                Step::Unknown(id) => trouble.push(format!(
+                    "graph {id}: the node has it from this controller, which does not know it: apply it again, or delete it"
+                )),
                 Step::Taken(id) => {
                     trouble.push(format!("graph {id}: the node has a graph of its own of this name"));
                 }
@@ -46,7 +50,10 @@ impl Controller {
                         self.tell(Kind::Changed, Some(node), Some(&id), "it is at the node again").await;
                     }
                     Err(FleetError::Problem(p)) => {
-                        self.give_up(&id).await;
+                        // What is wrong with the node passes; what is wrong with the document does not.
+                        if (400..500).contains(&p.status) && !matches!(p.status, 408 | 429) {
+                            self.give_up(&id).await;
+                        }
                         trouble.push(format!("graph {id}: {p}"));
                     }
                     Err(e) => return Err(e),
@@ -60,6 +67,21 @@ impl Controller {
             self.tell(Kind::Failed, Some(node), None, new.clone()).await;
         }
         Ok(())
+    }
+
+    /// Proposals that all of their nodes have taken are confirmed.
+    async fn confirm_all(&self) {
+        let view = self.view();
+        let taken = |g: &&Stored| g.pending && g.graph.parts.values().all(|p| p.tag.is_some());
+        for (id, _) in view.graphs.iter().filter(|(_, g)| taken(g)) {
+            let _changing = self.changing.lock().await;
+            let Some(stored) = self.view().graphs.get(id).filter(|g| taken(g)).cloned() else { continue };
+            let (name, graph) = (id.clone(), stored.graph.clone());
+            match self.blocking(move |s| s.confirm(&name, &graph)).await {
+                Ok(()) => _ = self.edit(|v| v.graphs.insert(id.clone(), Stored { pending: false, ..stored })),
+                Err(e) => tracing::warn!("graph {id} is not confirmed yet: {e}"),
+            }
+        }
     }
 
     /// A proposal that the controller did not see to its end was refused now: what was before is wanted again.
@@ -86,7 +108,8 @@ impl Controller {
         let wanted = view.graphs.iter().filter_map(wanted).collect();
         let held = view.known.get(node).map(|k| &k.graphs[..]).unwrap_or_default();
         let held = held.iter().map(|g| (g.id.clone(), Held { tag: g.tag.clone(), owner: g.owner.clone() }));
-        steps(&self.owner(), &wanted, &held.collect())
+        let known = |id: &str| view.graphs.contains_key(id) || view.removed.contains(id);
+        steps(&self.owner(), &wanted, &held.collect(), known)
     }
 
     /// A node gets its part of a graph again.

@@ -15,8 +15,8 @@ use weir_model::value::Id;
 
 use crate::links::Link;
 
-/// The numbers of tunnels between nodes: the upper half of what VXLAN has. The lower half is the operator's.
-const NUMBERS: std::ops::RangeInclusive<u32> = 0x80_0000..=0xff_ffff;
+/// The numbers of tunnels between nodes: the upper half of what VXLAN has. Documents have the lower half.
+pub(crate) const NUMBERS: std::ops::RangeInclusive<u32> = 0x80_0000..=0xff_ffff;
 
 /// Which node each part of a graph is on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What the controller must remember: its nodes, the tokens by which more may join, and the graphs of the domain with the nodes that
 //! they are on. One SQLite file; only what is wanted stands there, what is so is asked of the nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ const SCHEMA: Schema = Schema { version: 1, tables: TABLES, additions: "" };
 const TABLES: &str = "
 CREATE TABLE nodes (
     name TEXT PRIMARY KEY,
+    number TEXT NOT NULL,
     joined INTEGER NOT NULL,
     certificate INTEGER NOT NULL,
     cordoned INTEGER NOT NULL
@@ -30,11 +31,16 @@ CREATE TABLE graphs (
     graph TEXT NOT NULL,
     previous TEXT
 ) STRICT;
+CREATE TABLE removed (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE) STRICT;
 ";
+/// Graphs that were removed of which it is known.
+const REMOVED: u64 = 100_000;
 
 /// A node that has joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
+    /// In its certificates: a node of the same name that joined before, or later, has another one.
+    pub number: String,
     /// When, in milliseconds since the epoch.
     pub joined: u64,
     /// Until when its certificate is good, in seconds since the epoch.
@@ -127,6 +133,9 @@ pub enum TokenError {
     /// It is not good.
     #[error(transparent)]
     Refused(#[from] JoinError),
+    /// There is a node of this name.
+    #[error("there is a node of this name")]
+    Taken,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -158,25 +167,29 @@ impl Store {
     /// The store cannot be read.
     pub fn nodes(&self) -> Result<BTreeMap<String, Member>> {
         self.db.with(|db| {
-            let mut q = db.prepare("SELECT name, joined, certificate, cordoned FROM nodes")?;
+            let mut q = db.prepare("SELECT name, joined, certificate, cordoned, number FROM nodes")?;
             let member = |r: &rusqlite::Row<'_>| {
-                let member = Member { joined: r.get(1)?, certificate: r.get(2)?, cordoned: r.get(3)? };
+                let member = Member {
+                    number: r.get(4)?,
+                    joined: r.get(1)?,
+                    certificate: r.get(2)?,
+                    cordoned: r.get(3)?,
+                };
                 Ok((r.get(0)?, member))
             };
             q.query_map([], member)?.collect()
         })
     }
 
-    /// Keeps a node, new or changed.
+    /// Keeps what has changed of a node, if it is there. Whether it is.
     ///
     /// # Errors
     /// The store cannot be written.
-    pub fn keep_node(&self, name: &str, member: &Member) -> Result<()> {
-        let Member { joined, certificate, cordoned } = member;
-        self.db.with(|db| {
-            let row = params![name, joined, certificate, cordoned];
-            db.execute("INSERT OR REPLACE INTO nodes VALUES (?1, ?2, ?3, ?4)", row).map(drop)
-        })
+    pub fn keep_node(&self, name: &str, member: &Member) -> Result<bool> {
+        let Member { number, certificate, cordoned, .. } = member;
+        let update = "UPDATE nodes SET certificate = ?3, cordoned = ?4 WHERE name = ?1 AND number = ?2";
+        let row = params![name, number, certificate, cordoned];
+        self.db.with(|db| db.execute(update, row).map(|rows| rows > 0))
     }
 
     /// Forgets a node.
@@ -212,7 +225,7 @@ impl Store {
         name: &str,
         member: &Member,
     ) -> std::result::Result<(), TokenError> {
-        let Member { joined, certificate, cordoned } = member;
+        let Member { number, joined, certificate, cordoned } = member;
         let used = self.db.with(|db| {
             let tx = db.transaction()?;
             let hash = secret.hash();
@@ -225,12 +238,15 @@ impl Store {
             }
             let row = params![&hash.bytes()[..], terms.uses];
             tx.execute("UPDATE tokens SET uses = ?2 WHERE hash = ?1", row)?;
-            let row = params![name, joined, certificate, cordoned];
-            tx.execute("INSERT INTO nodes VALUES (?1, ?2, ?3, ?4)", row)?;
+            let row = params![name, number, joined, certificate, cordoned];
+            let new = "INSERT OR IGNORE INTO nodes (name, number, joined, certificate, cordoned) VALUES (?1, ?2, ?3, ?4, ?5)";
+            if tx.execute(new, row)? == 0 {
+                return Ok(Ok(false));
+            }
             tx.commit()?;
-            Ok(Ok(()))
+            Ok(Ok(true))
         })?;
-        Ok(used?)
+        if used? { Ok(()) } else { Err(TokenError::Taken) }
     }
 
     /// All graphs by identifier.
@@ -274,7 +290,11 @@ impl Store {
     pub fn confirm(&self, id: &str, graph: &DomainGraph) -> Result<()> {
         let text = self.text(graph)?;
         let update = "UPDATE graphs SET graph = ?2, previous = NULL WHERE id = ?1";
-        self.db.with(|db| db.execute(update, params![id, text]).map(drop))
+        self.db.with(|db| match db.execute(update, params![id, text])? {
+            1 => Ok(()),
+            // It was taken back, or removed.
+            _ => Err(rusqlite::Error::QueryReturnedNoRows),
+        })
     }
 
     /// The proposal was refused: what was before is wanted again, and given.
@@ -301,7 +321,25 @@ impl Store {
     /// # Errors
     /// The store cannot be written.
     pub fn remove(&self, id: &str) -> Result<()> {
-        self.db.with(|db| db.execute("DELETE FROM graphs WHERE id = ?1", [id]).map(drop))
+        self.db.with(|db| {
+            let tx = db.transaction()?;
+            tx.execute("DELETE FROM graphs WHERE id = ?1", [id])?;
+            tx.execute("INSERT OR REPLACE INTO removed (id) VALUES (?1)", [id])?;
+            let last = tx.last_insert_rowid() as u64;
+            tx.execute("DELETE FROM removed WHERE number <= ?1", [last.saturating_sub(REMOVED)])?;
+            tx.commit()
+        })
+    }
+
+    /// The graphs that were removed last, as far as they are remembered: a node that was away loses them when it is back.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn removed(&self) -> Result<BTreeSet<String>> {
+        self.db.with(|db| {
+            let mut q = db.prepare("SELECT id FROM removed")?;
+            q.query_map([], |r| r.get(0))?.collect()
+        })
     }
 
     fn text(&self, graph: &DomainGraph) -> Result<String> {
@@ -368,12 +406,12 @@ mod tests {
         let secret = Secret::generate(Use::Join).unwrap();
         let terms = JoinTerms { hash: secret.hash(), expires: 100, uses: 2 };
         store.keep_token(&terms, 0).unwrap();
-        let member = Member { joined: 5, certificate: 9, cordoned: false };
+        let member = Member { number: "1".into(), joined: 5, certificate: 9, cordoned: false };
         let join = |name: &str, now| store.join(&secret, now, name, &member);
         assert!(matches!(join("n0", 101), Err(TokenError::Refused(_))), "it is over");
         join("n1", 1).unwrap();
         // The same name again: the token is not used up by it.
-        assert!(matches!(join("n1", 1), Err(TokenError::Store(_))));
+        assert!(matches!(join("n1", 1), Err(TokenError::Taken)));
         join("n2", 1).unwrap();
         assert!(matches!(join("n3", 1), Err(TokenError::Refused(_))));
         let other = Secret::generate(Use::Join).unwrap();

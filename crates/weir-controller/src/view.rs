@@ -1,6 +1,6 @@
 //! What is wanted, and what is known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_api::domain::Domain;
 use weir_api::graphs::GraphSummary;
@@ -30,6 +30,8 @@ pub struct View {
     pub members: BTreeMap<String, Member>,
     /// The graphs of the domain.
     pub graphs: BTreeMap<String, Stored>,
+    /// The graphs that were removed last: what nodes still have of these goes.
+    pub removed: BTreeSet<String>,
     /// What is known of each node.
     pub known: BTreeMap<String, Known>,
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
+use tokio::time::Instant;
 use weir_api::events::Kind;
 use weir_api::members::{Certificate, ControllerLink, Hello, JoinRequest, RenewRequest, Welcome};
 use weir_rest::dial::{DialError, connect, host_and_port, post};
@@ -21,6 +22,9 @@ use crate::node::Node;
 pub const CONTROLLER_PORT: u16 = 7443;
 /// The shortest and the longest pause before the controller is dialled again.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
+
+/// How soon a renewal that failed is tried again, at the latest.
+const RENEW_AGAIN: Duration = Duration::from_secs(3600);
 
 /// How a node joins a domain.
 #[derive(Debug, Clone)]
@@ -125,6 +129,7 @@ impl Member {
     pub async fn run(mut self, node: Arc<Node<Engine>>, router: Router) {
         node.membership.set(self.owner(), self.link(false, None));
         let mut pause = PAUSES[0];
+        let mut tried = None;
         loop {
             let mut renewed = None;
             let served = {
@@ -132,7 +137,10 @@ impl Member {
                 loop {
                     tokio::select! {
                         served = &mut serving => break served,
-                        () = self.due(renewed.as_ref()) => renewed = self.renew().await.or(renewed),
+                        () = self.due(renewed.as_ref(), tried) => {
+                            tried = Some(Instant::now());
+                            renewed = self.renew().await.or(renewed);
+                        }
                     }
                 }
             };
@@ -174,14 +182,16 @@ impl Member {
     }
 
     /// Waits until two thirds of the certificate's time are over.
-    async fn due(&self, renewed: Option<&Identity>) {
+    async fn due(&self, renewed: Option<&Identity>, tried: Option<Instant>) {
         let Ok((from, to)) = renewed.unwrap_or(&self.identity).validity() else {
             return std::future::pending().await;
         };
         let whole = to.duration_since(from).unwrap_or_default();
         let left = (from + whole * 2 / 3).duration_since(SystemTime::now()).unwrap_or_default();
-        // Not more often than that, if it fails.
-        tokio::time::sleep(left.max(whole / 20)).await;
+        // Not too often, if it fails.
+        let pause = (whole / 20).min(RENEW_AGAIN);
+        let again = tried.map_or(Duration::ZERO, |t| (t + pause).saturating_duration_since(Instant::now()));
+        tokio::time::sleep(left.max(again)).await;
     }
 
     /// Another certificate.

@@ -140,7 +140,10 @@ pub async fn post<T: DeserializeOwned>(
         let request = Request::builder()
             .method(Method::POST)
             .uri(path)
-            .header(header::HOST, &address)
+            .header(
+                header::HOST,
+                if host.contains(':') { format!("[{host}]:{port}") } else { address.clone() },
+            )
             .header(header::CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body)))
             .map_err(|e| unexpected(e.to_string()))?;

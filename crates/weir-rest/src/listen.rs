@@ -21,16 +21,22 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 use weir_tls::NODE_PROTOCOL;
-use weir_tls::authority::node_of;
+use weir_tls::authority::{NodeName, node_of};
 
 pub use tokio_rustls::rustls::ServerConfig;
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long the head of a request may take.
+const HEADERS: Duration = Duration::from_secs(30);
+/// How long nothing may come before it is asked whether the other end is there.
+const IDLE: Duration = Duration::from_secs(30);
 /// How long requests may take to end when the server ends: streams of events have no end of their own.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How long nothing else is accepted when there are no descriptors left.
 const EXHAUSTED: Duration = Duration::from_millis(100);
+/// Most requests at a time on a connection that was dialled: streams of many clients come by it.
+const STREAMS: u32 = 2000;
 /// How often each end of a node's connection makes sure of the other.
 pub const HEARTBEAT: Duration = Duration::from_secs(1);
 /// How long it waits for the answer.
@@ -42,7 +48,7 @@ pub struct Peer {
     /// The address.
     pub address: Option<SocketAddr>,
     /// The node whose certificate it has shown.
-    pub node: Option<String>,
+    pub node: Option<NodeName>,
     /// Whether it came by the connection that a node made to its controller: it is the controller.
     pub controller: bool,
 }
@@ -51,7 +57,7 @@ pub struct Peer {
 #[derive(Debug)]
 pub struct NodeConnection {
     /// Its name, by its certificate.
-    pub node: String,
+    pub node: NodeName,
     /// From where.
     pub address: SocketAddr,
     /// The connection.
@@ -127,7 +133,9 @@ async fn http(
     peer: Peer,
     watcher: Watcher,
 ) {
-    let (address, builder) = (peer.address, auto::Builder::new(TokioExecutor::new()));
+    let (address, mut builder) = (peer.address, auto::Builder::new(TokioExecutor::new()));
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
+    builder.http2().timer(TokioTimer::new()).keep_alive_interval(IDLE).keep_alive_timeout(HANDSHAKE);
     let service = service_fn(move |request| answer(router.clone(), peer.clone(), request));
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     if let Err(e) = watcher.watch(connection.into_owned()).await {
@@ -158,6 +166,7 @@ pub async fn serve_dialled(
         .timer(TokioTimer::new())
         .keep_alive_interval(HEARTBEAT)
         .keep_alive_timeout(SILENCE)
+        .max_concurrent_streams(STREAMS)
         .serve_connection(TokioIo::new(stream), service_fn(move |r| answer(router.clone(), peer.clone(), r)))
         .await
 }

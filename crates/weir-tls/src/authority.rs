@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use time::OffsetDateTime;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::{Pin, SERVER_LIFETIME, SERVER_NAME, TlsError};
+use crate::{Pin, SERVER_LIFETIME, SERVER_NAME, TlsError, provider};
 
 /// How long an authority's own certificate holds.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(20 * 365 * 86_400);
@@ -75,11 +75,34 @@ pub fn pin_of(pem: &str) -> Result<Pin, TlsError> {
     chain.last().map(Pin::of).ok_or_else(|| TlsError::bad("a certificate")("there is none".into()))
 }
 
+/// What a node is called in its certificates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeName {
+    /// Its name.
+    pub name: String,
+    /// A random number that it keeps as long as it is a member: another node that gets its name later has another one.
+    pub number: String,
+}
+
+impl NodeName {
+    /// A new node of this name.
+    ///
+    /// # Errors
+    /// There is no randomness.
+    pub fn new(name: &str) -> Result<NodeName, TlsError> {
+        let mut bytes = [0; 16];
+        let random = provider().secure_random.fill(&mut bytes);
+        random.map_err(|_| TlsError::bad("a node's number")("there is no randomness".into()))?;
+        let number = bytes.iter().map(|b| format!("{b:02x}")).collect();
+        Ok(NodeName { name: name.to_owned(), number })
+    }
+}
+
 /// The node whose certificate this is.
-pub fn node_of(certificate: &CertificateDer<'_>) -> Option<String> {
+pub fn node_of(certificate: &CertificateDer<'_>) -> Option<NodeName> {
     let (_, read) = X509Certificate::from_der(certificate).ok()?;
-    let name = read.subject().iter_common_name().next()?.as_str().ok()?;
-    Some(name.to_owned())
+    let (name, number) = read.subject().iter_common_name().next()?.as_str().ok()?.split_once('/')?;
+    Some(NodeName { name: name.to_owned(), number: number.to_owned() })
 }
 
 /// The node to whose identity a chain of certificates in PEM belongs.
@@ -89,7 +112,8 @@ pub fn node_of(certificate: &CertificateDer<'_>) -> Option<String> {
 pub fn node_of_chain(pem: &str) -> Result<String, TlsError> {
     let chain = certificates(pem)?;
     let name = chain.first().and_then(node_of);
-    name.ok_or_else(|| TlsError::bad("the certificate")("it names no node".into()))
+    let name = name.ok_or_else(|| TlsError::bad("the certificate")("it names no node".into()))?;
+    Ok(name.name)
 }
 
 /// Whether a text can be the name of a node: a label of a host name (RFC 1123, section 2.1).
@@ -200,14 +224,14 @@ impl Authority {
     pub fn node(
         &self,
         request: &str,
-        name: &str,
+        node: &NodeName,
         now: SystemTime,
         lifetime: Duration,
     ) -> Result<String, TlsError> {
         let failed = |e: rcgen::Error| TlsError::bad("the request for a certificate")(e.to_string());
-        check_name(name).map_err(TlsError::bad("the name"))?;
+        check_name(&node.name).map_err(TlsError::bad("the name"))?;
         let mut request = CertificateSigningRequestParams::from_pem(request).map_err(failed)?;
-        request.params = params(name, now, lifetime);
+        request.params = params(&format!("{}/{}", node.name, node.number), now, lifetime);
         request.params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         request.params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let certificate = request.signed_by(&self.issuer).map_err(failed)?;
@@ -248,15 +272,17 @@ mod tests {
         let (key, asked) = request().unwrap();
         let lifetime = Duration::from_secs(3600);
         let now = SystemTime::now();
-        let chain = authority.node(&asked, "n1", now, lifetime).unwrap();
-        assert_eq!(node_of(&certificates(&chain).unwrap()[0]).as_deref(), Some("n1"));
+        let n1 = NodeName::new("n1").unwrap();
+        assert_ne!(n1, NodeName::new("n1").unwrap());
+        let chain = authority.node(&asked, &n1, now, lifetime).unwrap();
+        assert_eq!(node_of(&certificates(&chain).unwrap()[0]), Some(n1.clone()));
         let (from, to) = Identity { chain, key }.validity().unwrap();
         assert!(from < now && to > now + lifetime / 2 && to <= now + lifetime);
         for bad in ["", "N1", "a b", "-a", "a-", &"a".repeat(64), "n\n1"] {
-            assert!(authority.node(&asked, bad, now, lifetime).is_err(), "{bad:?}");
+            assert!(authority.node(&asked, &NodeName::new(bad).unwrap(), now, lifetime).is_err(), "{bad:?}");
         }
         let broken = asked.replacen('A', "B", 3);
-        assert!(authority.node(&broken, "n1", now, lifetime).is_err());
-        assert!(authority.node("", "n1", now, lifetime).is_err());
+        assert!(authority.node(&broken, &n1, now, lifetime).is_err());
+        assert!(authority.node("", &n1, now, lifetime).is_err());
     }
 }

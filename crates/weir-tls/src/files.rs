@@ -82,7 +82,9 @@ fn write_pair(folder: &Path, name: &str, texts: [&str; 2]) -> Result<(), TlsErro
     let mut file =
         file.write(true).create(true).truncate(true).mode(0o600).open(&new).map_err(failed(&new))?;
     file.write_all(texts.concat().as_bytes()).and_then(|()| file.sync_all()).map_err(failed(&new))?;
-    fs::rename(&new, &path).map_err(failed(&path))
+    fs::rename(&new, &path).map_err(failed(&path))?;
+    // The name is only there for good when the folder is on the disk.
+    fs::File::open(folder).and_then(|f| f.sync_all()).map_err(failed(folder))
 }
 
 #[cfg(test)]
@@ -91,7 +93,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::authority::request;
+    use crate::authority::{NodeName, request};
 
     #[test]
     fn an_authority_is_made_once_and_a_nodes_identity_is_replaced_whole() {
@@ -104,7 +106,9 @@ mod tests {
         assert!(identity(&folder).unwrap().is_none());
         for name in ["n1", "n2"] {
             let (key, asked) = request().unwrap();
-            let chain = first.node(&asked, name, SystemTime::now(), Duration::from_secs(60)).unwrap();
+            let chain = first
+                .node(&asked, &NodeName::new(name).unwrap(), SystemTime::now(), Duration::from_secs(60))
+                .unwrap();
             keep(&folder, &Identity { chain: chain.clone(), key }).unwrap();
             assert_eq!(identity(&folder).unwrap().unwrap().chain, chain);
         }

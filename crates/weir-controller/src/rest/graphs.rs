@@ -22,8 +22,9 @@ use weir_rest::precondition::Precondition;
 use weir_rest::to_the_end;
 
 use super::App;
-use super::whole::{self, add, join_links};
+use super::whole::{self, add, badness, join_links};
 use crate::changes::tag;
+use crate::fleet::segment;
 use crate::store::Stored;
 
 /// Where, and how, a graph is applied.
@@ -106,13 +107,6 @@ fn state(app: &App, parts: &[(&String, Option<&GraphSummary>)]) -> Life {
             other => other.clone(),
         },
     };
-    let badness = |s: &Life| match s {
-        Life::Failed { .. } => 4,
-        Life::Degraded { .. } => 3,
-        Life::Stopped => 2,
-        Life::Starting => 1,
-        Life::Running => 0,
-    };
     parts.iter().map(part).max_by_key(badness).unwrap_or(Life::Stopped)
 }
 
@@ -149,6 +143,14 @@ pub(super) async fn put(
     apply(app, caller, document, options, true, condition).await
 }
 
+fn to_change(graph: Graph<'_>) -> Action<'_> {
+    Action::ChangeGraph(graph)
+}
+
+fn to_plan(graph: Graph<'_>) -> Action<'_> {
+    Action::PlanGraph(graph)
+}
+
 /// A document, as one of who brings it, if they may do that with its graph.
 fn owned(
     app: &App,
@@ -166,6 +168,14 @@ fn owned(
     Ok(Document { graph, ..document })
 }
 
+/// What is wrong, without what nodes and others have, for those who may not know it.
+fn discreet(caller: &Caller, mut problem: Problem) -> Problem {
+    if !caller.can(&Action::ReadNodes) {
+        problem.errors.retain(|e| !e.message.contains("is an access point of graph"));
+    }
+    problem
+}
+
 async fn apply(
     app: App,
     caller: Caller,
@@ -174,14 +184,14 @@ async fn apply(
     change: bool,
     condition: Precondition,
 ) -> Result<Response, Problem> {
-    let document = owned(&app, &caller, document, |g| Action::ChangeGraph(g))?;
+    let document = owned(&app, &caller, document, to_change)?;
     let id = document.graph.id.to_string();
     if let Some(before) = app.view().graphs.get(&id) {
         caller.before(tag(before));
     }
     let (changing, by) = (app.clone(), caller.principal().clone());
     let put = async move { changing.put(document, options.node.as_deref(), change, &condition, &by).await };
-    let (changed, created) = to_the_end(put).await?;
+    let (changed, created) = to_the_end(put).await.map_err(|p| discreet(&caller, p))?;
     caller.summary(match (created, changed.unchanged) {
         (true, _) => "created",
         (false, false) => "changed",
@@ -215,9 +225,7 @@ pub(super) async fn put_list(
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
-    let own = |(id, document): Listed| {
-        (id, document.and_then(|d| owned(&app, &caller, d, |g| Action::ChangeGraph(g))))
-    };
+    let own = |(id, document): Listed| (id, document.and_then(|d| owned(&app, &caller, d, to_change)));
     let items: Vec<Listed> = documents(&headers, body)?.into_iter().map(own).collect();
     let ids: Vec<&str> = items.iter().map(|(id, _)| id.as_str()).collect();
     caller.summary(format!("{} graphs: {}", ids.len(), ids.join(", ")));
@@ -229,11 +237,13 @@ pub(super) async fn put_list(
         return Err(problem);
     }
     to_the_end(async move {
+        // Nothing else changes while a list is applied, or taken back.
+        let _changing = app.changing.lock().await;
         let before = app.view();
         let mut graphs: Vec<AppliedGraph> = Vec::new();
         for (id, document) in items {
             let put = match document {
-                Ok(d) => app.put(d, options.node.as_deref(), true, &Precondition::default(), &by).await,
+                Ok(d) => app.put_alone(d, options.node.as_deref(), true, &Precondition::default(), &by).await,
                 Err(problem) => Err(problem),
             };
             match put {
@@ -274,7 +284,7 @@ pub(super) async fn put_list(
 async fn take_back(app: &App, id: &str, before: Option<&Stored>, by: &Principal) {
     let always = Precondition::default();
     let done = match before {
-        None => app.remove(id, &always, by).await,
+        None => app.remove_alone(id, &always, by).await,
         Some(stored) => app.restore(id, stored).await,
     };
     if let Err(e) = done {
@@ -323,6 +333,11 @@ pub(super) async fn delete(
     Path(id): Path<String>,
     condition: Precondition,
 ) -> Result<StatusCode, Problem> {
+    let left = !app.view().graphs.contains_key(&id) && caller.can(&Action::ChangeNodes);
+    if left {
+        to_the_end(async move { app.remove(&id, &condition, caller.principal()).await }).await?;
+        return Ok(StatusCode::NO_CONTENT);
+    }
     let stored = app.graph_for(&id, |g| caller.can(&Action::ListGraph(g)))?;
     caller.may(&Action::DeleteGraph(stored.graph.owned(&id)))?;
     caller.before(tag(&stored));
@@ -340,7 +355,7 @@ pub(super) async fn status(
     let mut whole: Option<GraphStatus> = None;
     for node in stored.graph.parts.keys() {
         let status: GraphStatus =
-            app.fleet.call(node, Method::GET, &format!("/graphs/{id}/status"), None).await?;
+            app.fleet.call(node, Method::GET, &format!("/graphs/{}/status", segment(&id)), None).await?;
         match &mut whole {
             None => whole = Some(status),
             Some(all) => add(all, status),
@@ -360,9 +375,13 @@ pub(super) async fn plan(
     headers: HeaderMap,
     body: Received,
 ) -> Result<Json<Plan>, Problem> {
-    let document = owned(&app, &caller, document(&headers, body)?, |g| Action::PlanGraph(g))?;
+    let document = owned(&app, &caller, document(&headers, body)?, to_plan)?;
     let id = document.graph.id.to_string();
-    let admission = app.admit(&document, options.node.as_deref(), None)?;
+    let mut admission =
+        app.admit(&document, options.node.as_deref(), None).map_err(|p| discreet(&caller, p))?;
+    if !caller.can(&Action::ReadNodes) {
+        admission.placement.others.clear();
+    }
     app.prove(admission.proof).await?;
     let mut plans = Vec::new();
     for (node, part) in &admission.graph.parts {

@@ -30,6 +30,8 @@ type App = Arc<Controller>;
 
 /// The interface of a node, of which this is a superset.
 const NODE: &str = include_str!("../../../../docs/openapi.json");
+/// Most bytes of what nodes send that join.
+const MAX_OPEN: usize = 64 << 10;
 /// Where the resources of one node stand.
 const AT_A_NODE: &str = "/nodes/{name}/v1/{*path}";
 
@@ -110,7 +112,8 @@ pub(crate) fn router(app: App) -> Router {
         .route(AT_A_NODE, get(proxy::node))
         .route_layer(guard);
     let router = guarded
-        .merge(Router::from(open()))
+        // Who has no login has nothing long to say.
+        .merge(Router::from(open()).route_layer(DefaultBodyLimit::max(MAX_OPEN)))
         .route("/health", get(nodes::health))
         .route("/openapi.json", get(|| async { axum::Json(openapi()) }));
     Router::new()

@@ -21,7 +21,7 @@ use weir_rest::extract::{Path, Query};
 use weir_rest::listen::Peer;
 use weir_rest::login::Caller;
 use weir_rest::to_the_end;
-use weir_tls::authority::check_name;
+use weir_tls::authority::{NodeName, check_name};
 
 use super::App;
 use crate::admit::links as links_of;
@@ -192,23 +192,24 @@ pub(super) async fn join(State(app): State<App>, body: Received) -> Result<Json<
     let JoinRequest { name, secret, request } = json(body)?.0;
     let wrong = |text: String| Problem::new(StatusCode::BAD_REQUEST, text);
     check_name(&name).map_err(wrong)?;
-    if app.view().members.contains_key(&name) {
-        let text = format!(
-            "there is a node '{name}' already; choose another --name, or remove that one first (weir forget {name})"
-        );
-        return Err(Problem::new(StatusCode::CONFLICT, text));
-    }
     let refused = |text: String| Problem::new(StatusCode::FORBIDDEN, text);
     let secret = Secret::parse(&secret).ok_or_else(|| refused("the join token is none".into()))?;
-    let chain = app.authority.node(&request, &name, SystemTime::now(), app.certificates);
+    let node_name = NodeName::new(&name).map_err(|_| Problem::internal())?;
+    let chain = app.authority.node(&request, &node_name, SystemTime::now(), app.certificates);
     let chain = chain.map_err(|e| wrong(e.to_string()))?;
     let certificate = now() + app.certificates.as_secs();
-    let member = Member { joined: now_ms(), certificate, cordoned: false };
+    let member = Member { number: node_name.number.clone(), joined: now_ms(), certificate, cordoned: false };
     let (node, kept) = (name.clone(), member.clone());
     let joined = app.blocking(move |s| Ok::<_, Problem>(s.join(&secret, now(), &node, &kept))).await?;
     match joined {
         Ok(()) => {}
         Err(TokenError::Refused(e)) => return Err(refused(e.to_string())),
+        Err(TokenError::Taken) => {
+            let text = format!(
+                "there is a node '{name}' already; choose another --name, or remove that one first (weir forget {name})"
+            );
+            return Err(Problem::new(StatusCode::CONFLICT, text));
+        }
         Err(TokenError::Store(e)) => return Err(e.into()),
     }
     app.edit(|v| v.members.insert(name.clone(), member));
@@ -217,15 +218,18 @@ pub(super) async fn join(State(app): State<App>, body: Received) -> Result<Json<
 }
 
 /// The node that has shown its certificate.
-fn shown(app: &App, peer: &Peer) -> Result<(String, Member), Problem> {
+fn shown(app: &App, peer: &Peer) -> Result<(NodeName, Member), Problem> {
     let refused = |text: &str| Problem::new(StatusCode::FORBIDDEN, text);
-    let name = peer.node.clone().ok_or_else(|| refused("this is for nodes, which show their certificate"))?;
-    let member = app.member(&name).map_err(|_| {
+    let node = peer.node.clone().ok_or_else(|| refused("this is for nodes, which show their certificate"))?;
+    let name = node.name.clone();
+    // One of the same name that joined later is another one.
+    let member = app.view().members.get(&name).filter(|m| m.number == node.number).cloned();
+    let member = member.ok_or_else(|| {
         refused(&format!(
             "node '{name}' was removed from the domain; to join again it needs a token, and its folder of certificates removed"
         ))
     })?;
-    Ok((name, member))
+    Ok((node, member))
 }
 
 /// A node gets another certificate before its one is over.
@@ -240,14 +244,11 @@ pub(super) async fn renew(
     Extension(peer): Extension<Peer>,
     body: Received,
 ) -> Result<Json<Certificate>, Problem> {
-    let (name, member) = shown(&app, &peer)?;
+    let (node, _) = shown(&app, &peer)?;
     let RenewRequest { request } = json(body)?.0;
-    let chain = app.authority.node(&request, &name, SystemTime::now(), app.certificates);
+    let chain = app.authority.node(&request, &node, SystemTime::now(), app.certificates);
     let chain = chain.map_err(|e| Problem::new(StatusCode::BAD_REQUEST, e.to_string()))?;
-    let member = Member { certificate: now() + app.certificates.as_secs(), ..member };
-    let (node, kept) = (name.clone(), member.clone());
-    app.blocking(move |s| s.keep_node(&node, &kept)).await?;
-    app.edit(|v| v.members.insert(name, member));
+    app.renewed(&node.name, now() + app.certificates.as_secs()).await?;
     Ok(Json(Certificate { chain }))
 }
 
@@ -263,7 +264,7 @@ pub(super) async fn hello(
     Extension(peer): Extension<Peer>,
     body: Received,
 ) -> Result<Json<Welcome>, Problem> {
-    let (name, _) = shown(&app, &peer)?;
+    let (NodeName { name, .. }, _) = shown(&app, &peer)?;
     let Hello { version } = json(body)?.0;
     let own = env!("CARGO_PKG_VERSION");
     // Before 1.0 anything may change with the second number.

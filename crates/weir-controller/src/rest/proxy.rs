@@ -41,9 +41,20 @@ pub(super) async fn graph(
 ) -> Result<Response, Problem> {
     let stored = app.graph_for(&id, |g| caller.can(&Action::ListGraph(g)))?;
     may(&caller, stored.graph.owned(&id), request.method(), &path)?;
+    let whole = stored.graph.document.get("requirements").and_then(|r| r.as_array());
+    if request.method() == Method::PUT && stored.graph.parts.len() > 1 && whole.is_some_and(|r| !r.is_empty())
+    {
+        let text = "what the graph requires was proved of its document over all of its nodes, and would not be of what is written: change the document";
+        return Err(Problem::new(StatusCode::CONFLICT, text));
+    }
     let first = stored.graph.parts.keys().next().ok_or_else(Problem::internal)?;
     let function = path.strip_prefix("functions/").and_then(|rest| rest.split('/').next());
-    let node = function.and_then(|f| stored.graph.functions.get(f)).unwrap_or(first);
+    let node = function.and_then(|f| {
+        // One within a function that is made of functions is where that is.
+        let outer = f.split('.').next().unwrap_or(f);
+        stored.graph.functions.get(f).or_else(|| stored.graph.functions.get(outer))
+    });
+    let node = node.unwrap_or(first);
     let whole = request.uri().path();
     // As it came, with what is escaped in it.
     let path = whole.split_once("/graphs/").map_or(path.as_str(), |(_, rest)| rest);
@@ -74,9 +85,11 @@ pub(super) async fn node(
     Path((name, path)): Path<(String, String)>,
     request: Request<Body>,
 ) -> Result<Response, Problem> {
-    caller.may(&Action::ReadNodes)?;
-    caller.may(&Action::ReadDevices)?;
+    // A node takes the controller for an operator, so only who is one may ask it.
+    caller.may(&Action::ChangeNodes)?;
     app.member(&name)?;
+    let whole = request.uri().path();
+    let path = whole.split_once("/v1/").map_or(path.as_str(), |(_, rest)| rest).to_owned();
     forward(&app, &name, &format!("/{path}"), request).await
 }
 

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Collected};
 use hyper::body::Incoming;
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -24,6 +24,7 @@ use weir_rest::login::Caller;
 
 use super::App;
 use super::joining::Joining;
+use crate::fleet::segment;
 use crate::store::Stored;
 
 /// How long a packet that left by a tunnel is waited for at its other end.
@@ -47,7 +48,7 @@ async fn ask(app: &App, path: &str, bodies: Vec<(String, String)>) -> Result<Lin
         let response = app.fleet.send(&node, request).await?;
         if !response.status().is_success() {
             let status = response.status();
-            let bytes = response.into_body().collect().await.map(|b| b.to_bytes()).unwrap_or_default();
+            let bytes = response.into_body().collect().await.map(Collected::to_bytes).unwrap_or_default();
             let problem: Option<Problem> = serde_json::from_slice(&bytes).ok();
             let problem = problem.unwrap_or_else(|| Problem::new(status, status.to_string()));
             return Err(Problem { detail: format!("node '{node}': {}", problem.detail), ..problem });
@@ -69,10 +70,12 @@ async fn read(node: String, mut body: Incoming, sender: mpsc::Sender<(String, Ve
         for byte in data {
             if byte != b'\n' {
                 line.push(byte);
+                if line.len() > MAX_LINE {
+                    return;
+                }
                 continue;
             }
-            if line.len() > MAX_LINE || sender.send((node.clone(), std::mem::take(&mut line))).await.is_err()
-            {
+            if sender.send((node.clone(), std::mem::take(&mut line))).await.is_err() {
                 return;
             }
         }
@@ -105,9 +108,14 @@ pub(super) async fn trace(
     let body = serde_json::to_string(&request).map_err(|_| Problem::internal())?;
     let several = stored.graph.parts.len() > 1;
     let bodies = stored.graph.parts.keys().map(|node| (node.clone(), body.clone())).collect();
-    let mut lines = ask(&app, &format!("/graphs/{id}/trace"), bodies).await?;
+    let mut lines = ask(&app, &format!("/graphs/{}/trace", segment(&id)), bodies).await?;
     let (sender, receiver) = mpsc::channel(16);
+    let watched = app.clone();
     tokio::spawn(async move {
+        let seen = |graph: &str| match watched.view().graphs.get(graph) {
+            Some(g) => caller.can(&Action::ReadGraph(g.graph.owned(graph))),
+            None => caller.can(&Action::ReadDevices),
+        };
         let mut joining = Joining::default();
         let mut sent = 0;
         loop {
@@ -122,8 +130,16 @@ pub(super) async fn trace(
                 None => ready.extend(joining.rest()),
                 Some((_, line)) if line.is_empty() => {}
                 Some((node, line)) => match serde_json::from_slice(&line) {
-                    Ok(event @ Event::Trace { .. }) if several => joining.add(&node, event, Instant::now()),
-                    Ok(event) => ready.push(event),
+                    Ok(mut event) => {
+                        // A node takes the controller for an operator, and tells it of all graphs that packets go on in.
+                        if let Event::Trace { steps, .. } = &mut event {
+                            steps.retain(|step| step.graph == id || seen(&step.graph));
+                        }
+                        match event {
+                            Event::Trace { .. } if several => joining.add(&node, event, Instant::now()),
+                            event => ready.push(event),
+                        }
+                    }
                     Err(_) => {}
                 },
             }
@@ -171,7 +187,7 @@ pub(super) async fn capture(
         let body = serde_json::to_string(&CaptureRequest { points, ..request.clone() });
         bodies.push((node, body.map_err(|_| Problem::internal())?));
     }
-    let mut lines = ask(&app, &format!("/graphs/{id}/capture"), bodies).await?;
+    let mut lines = ask(&app, &format!("/graphs/{}/capture", segment(&id)), bodies).await?;
     let (sender, receiver) = mpsc::channel(16);
     tokio::spawn(async move {
         let mut left = request.count;

@@ -29,8 +29,19 @@ pub(super) fn add(all: &mut GraphStatus, more: GraphStatus) {
             all.warnings.push(warning);
         }
     }
-    if all.state == State::Running {
+    if badness(&more.state) > badness(&all.state) {
         all.state = more.state;
+    }
+}
+
+/// How bad a state is, of the parts of one graph.
+pub(super) fn badness(state: &State) -> u8 {
+    match state {
+        State::Failed { .. } => 4,
+        State::Degraded { .. } => 3,
+        State::Stopped => 2,
+        State::Starting => 1,
+        State::Running => 0,
     }
 }
 
@@ -39,10 +50,11 @@ pub(super) fn join_links(links: Vec<LinkStatus>, tunnels: &[Tunnel]) -> Vec<Link
     let mut joined: BTreeMap<(String, String), LinkStatus> = BTreeMap::new();
     let mut order = Vec::new();
     for link in links {
-        if number(&link.from).is_some() {
+        let of = |place: &str| number(place).and_then(|n| tunnels.iter().find(|t| t.number == n));
+        if of(&link.from).is_some() {
             continue;
         }
-        let tunnel = number(&link.to).and_then(|n| tunnels.iter().find(|t| t.number == n));
+        let tunnel = of(&link.to);
         let to = tunnel.map_or(link.to, |t| t.place.clone());
         let key = (link.from.clone(), to.clone());
         match joined.get_mut(&key) {
