@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 use weir_auth::audit::Record;
 use weir_auth::principal::{Role, Scope, TenantKind};
@@ -93,8 +94,14 @@ pub struct TenantSettings {
     #[serde(default)]
     pub kind: TenantKind,
     /// What it may have.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub quotas: Quotas,
+}
+
+/// Fields by their names; a list of their values would be read as well.
+fn object<'d, D: Deserializer<'d>, T: DeserializeOwned>(input: D) -> Result<T, D::Error> {
+    let fields = serde_json::Map::deserialize(input)?;
+    serde_json::from_value(fields.into()).map_err(D::Error::custom)
 }
 
 /// A tenant.

@@ -43,6 +43,21 @@ pub struct OverQuota {
 }
 
 impl Quotas {
+    /// Whether each limit is one that documents can tell: OpenAPI's `int32` for counts, `int64` for amounts.
+    ///
+    /// # Errors
+    /// Which is too large.
+    pub fn check(&self) -> Result<(), String> {
+        let counts = [("graphs", self.graphs), ("requests", self.requests)];
+        let counts = counts.map(|(name, n)| (name, n.map(u64::from), i32::MAX as u64));
+        let amounts =
+            [("memory", self.memory), ("cpu", self.cpu)].map(|(name, n)| (name, n, i64::MAX as u64));
+        match counts.into_iter().chain(amounts).find(|(_, n, most)| n.is_some_and(|n| n > *most)) {
+            Some((name, _, most)) => Err(format!("quotas.{name}: at most {most}; leave it out for no limit")),
+            None => Ok(()),
+        }
+    }
+
     /// Whether a tenant that has `before` may have `after`. What does not grow is no matter, so a tenant whose quota was lowered can
     /// still change and remove what it has.
     ///

@@ -215,6 +215,10 @@ fn a_quota_is_told_with_its_figures_and_never_keeps_one_from_taking_less() {
     );
     assert_eq!(quotas.admit("acme", usage(9, 99, 9000), usage(9, 98, 9000)), Ok(()));
     assert!(quotas.admit("acme", usage(9, 99, 9000), usage(8, 100, 0)).is_err());
+    let large = Quotas { requests: Some(1 << 31), ..quotas };
+    assert!(
+        quotas.check().is_ok() && large.check().unwrap_err().contains("quotas.requests: at most 2147483647")
+    );
     assert_eq!(Quotas::default().admit("acme", usage(0, 0, 0), usage(9999, 9999, 9999)), Ok(()));
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_auth::Graph;
 use weir_auth::quota::{Quotas, Usage};
+use weir_auth::{Function, Graph};
 
 use crate::desired::DesiredGraph;
 use crate::view::{ApplyError, Entry, View};
@@ -30,6 +30,11 @@ impl Entry {
     /// The graph as rights are asked for it.
     pub fn owned(&self) -> Graph<'_> {
         self.graph.owned()
+    }
+
+    /// A function of it as rights are asked for it.
+    pub fn function<'a>(&'a self, id: &'a str) -> Function<'a> {
+        Function { graph: self.owned(), id }
     }
 }
 

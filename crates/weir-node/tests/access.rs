@@ -26,8 +26,10 @@ struct Guarded {
     keys: BTreeMap<&'static str, Arc<PrivateKey>>,
 }
 
+type Person = (&'static str, Role, Option<&'static str>, Option<&'static str>, Option<&'static str>);
+
 /// Those that the columns of the table are of: name, role, tenant, graph, function.
-const PEOPLE: [(&str, Role, Option<&str>, Option<&str>, Option<&str>); 7] = [
+const PEOPLE: [Person; 7] = [
     ("operator", Role::Operator, None, None, None),
     ("reader", Role::ReadOnly, None, None, None),
     ("acme", Role::Tenant, Some("acme"), None, None),
@@ -285,6 +287,10 @@ fn a_key_that_is_removed_is_of_no_use_and_so_is_an_old_admin_token() {
     assert!(problem(admin.add_key("again", &known)).detail.contains("known already, as 'acme'"));
     assert!(problem(admin.remove_tenant("acme")).detail.contains("has keys: acme, acme-graph"));
     assert!(problem(admin.remove_key("reade")).detail.contains("there is no key 'reade'"));
+    for body in ["[]", "{\"quotas\": [1]}", "{\"quotas\": {\"graphs\": -1}}", "{\"quota\": {}}"] {
+        let (path, login) = ("/v1/tenants/acme", g.signed("operator", "PUT", "/v1/tenants/acme"));
+        assert_eq!(g.ask("PUT", path, Some(&login), body).0, 400, "{body}");
+    }
     admin.remove_key("admin").unwrap();
     assert_eq!(problem(admin.whoami()).status, 401);
     assert_eq!(g.client("operator").whoami().unwrap().name, "operator");
@@ -373,7 +379,7 @@ fn a_tenant_has_no_more_than_its_quotas() {
     assert!(problem(admin.remove_tenant("acme")).detail.contains("has"));
 
     admin.put_tenant("acme", &quotas(None, Some(1))).unwrap();
-    let mut problems = (0..30).map(|_| acme.whoami()).filter_map(|r| r.err());
+    let mut problems = (0..30).map(|_| acme.whoami()).filter_map(Result::err);
     let Some(ClientError::Problem(p)) = problems.next() else { panic!("all were taken") };
     assert!(p.status == 429 && p.detail.contains("quota of 1 requests a second"), "{p}");
     let (path, login) = ("/v1/whoami", g.signed("acme", "GET", "/v1/whoami"));

@@ -129,11 +129,19 @@ fn long_bytes(body: Received, most: usize) -> Result<Bytes, Problem> {
     }
 }
 
-/// A JSON body of another kind.
+/// A JSON object of another kind; an empty body is one without fields.
+///
+/// # Errors
+/// It is none, or not what is asked for.
 pub fn json<T: serde::de::DeserializeOwned>(body: Received) -> Result<Json<T>, Problem> {
     let body = bytes(body)?;
     let text: &[u8] = if body.is_empty() { b"{}" } else { &body };
-    serde_json::from_slice(text)
-        .map(Json)
-        .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not what is asked for: {e}")))
+    let wrong = |what: String| {
+        Problem::new(StatusCode::BAD_REQUEST, format!("the body is not what is asked for: {what}"))
+    };
+    // A list of the fields' values would be read as well.
+    if text.trim_ascii_start().first() != Some(&b'{') {
+        return Err(wrong("it is no JSON object".into()));
+    }
+    serde_json::from_slice(text).map(Json).map_err(|e| wrong(e.to_string()))
 }

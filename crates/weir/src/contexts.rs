@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(Contexts::parse("").unwrap(), Contexts::default());
         let error = Contexts::parse("contexts: {a: {url: x, kye: y}, b: {}}").unwrap_err().to_string();
         assert!(
-            error.contains("kye") && error.contains("\"key\"") && error.contains("contexts.b"),
+            error.contains("kye") && error.contains("key, token") && error.contains("contexts.b"),
             "{error}"
         );
     }

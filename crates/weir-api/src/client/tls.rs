@@ -85,5 +85,6 @@ impl Transport for Stream {
 /// Whether a request failed since the server is not who it was to be, or speaks no TLS.
 pub(super) fn is_untrusted(error: &Error) -> bool {
     let Error::Io(e) = error else { return false };
-    e.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>)
+    let Some(inner) = e.get_ref() else { return false };
+    inner.is::<rustls::Error>()
 }

@@ -12,7 +12,7 @@ use weir_api::functions::Inside;
 use weir_api::images::{ImageDetails, ImageHandler, ImageList, ImagePort, ImageSummary, Parameter};
 use weir_api::node::Health;
 use weir_api::problem::Problem;
-use weir_auth::{Action, Function};
+use weir_auth::Action;
 use weir_model::template::TemplatePort;
 use weir_protocol::{Answer, Command};
 use weir_rest::body::{Received, bytes};
@@ -25,26 +25,20 @@ use crate::compute::digest::of_folder;
 use crate::connection::DataPlane;
 use crate::desired::{FunctionRuntime, PublicHandler};
 use crate::instance::{InstanceId, Kind};
+use crate::node::Entry;
 use crate::proof;
 use weir_model::nearest::nearest;
 
-/// A function of a graph, for who may do that with it.
-fn function(
-    app: &App,
-    caller: &Caller,
-    (id, function): (&str, &str),
-    action: fn(Function<'_>) -> Action<'_>,
-) -> Result<FunctionRuntime, Problem> {
-    let e = entry(app, caller, id)?;
-    caller.may(&action(Function { graph: e.owned(), id: function }))?;
+/// A function of a graph.
+fn function<'e>(e: &'e Entry, function: &str) -> Result<&'e FunctionRuntime, Problem> {
     if let Some(c) = e.graph.composed.iter().find(|c| c.id == function) {
         let detail =
             format!("function '{function}' is made of functions: ask for one of {}", c.functions.join(", "));
         return Err(Problem::new(StatusCode::NOT_FOUND, detail));
     }
-    e.graph.function(function).cloned().ok_or_else(|| {
+    e.graph.function(function).ok_or_else(|| {
         let hint = nearest(function, e.graph.functions.iter().map(|f| f.id.as_str()));
-        let detail = format!("graph '{id}' has no function '{function}'{hint}");
+        let detail = format!("graph '{}' has no function '{function}'{hint}", e.graph.id);
         Problem::new(StatusCode::NOT_FOUND, detail)
     })
 }
@@ -60,20 +54,15 @@ fn handler(f: &FunctionRuntime, name: &str) -> Result<PublicHandler, Problem> {
 }
 
 /// The instance of a function that is not inline, and its driver.
-fn instance(
-    app: &App,
-    caller: &Caller,
-    (id, name): (&str, &str),
-    action: fn(Function<'_>) -> Action<'_>,
-) -> Result<(InstanceId, Arc<dyn Compute>), Problem> {
-    let f = function(app, caller, (id, name), action)?;
+fn instance(app: &App, e: &Entry, name: &str) -> Result<(InstanceId, Arc<dyn Compute>), Problem> {
+    let f = function(e, name)?;
     if f.kind == Kind::Inline {
         let detail = format!(
             "function '{name}' is inline: it has no output and no namespaces of its own; 'weir events' shows what its elements print"
         );
         return Err(Problem::new(StatusCode::NOT_FOUND, detail));
     }
-    Ok((InstanceId::new(id, name), app.drivers.get(f.kind)?))
+    Ok((InstanceId::new(&e.graph.id, name), app.drivers.get(f.kind)?))
 }
 
 /// Which output to give.
@@ -105,7 +94,9 @@ pub(super) async fn log(
     Path((id, function)): Path<(String, String)>,
     Query(LogOptions { follow }): Query<LogOptions>,
 ) -> Result<Response, Problem> {
-    let (instance, driver) = instance(&app, &caller, (&id, &function), |f| Action::ReadLog(f))?;
+    let e = entry(&app, &caller, &id)?;
+    caller.may(&Action::ReadLog(e.function(&function)))?;
+    let (instance, driver) = instance(&app, &e, &function)?;
     // QEMU's cards look for the data plane again and again, and the first time too early.
     let noise = log::Noise { begins: "qemu-system", has: "Unable to connect character device" };
     let noise = (driver.kind() == Kind::Vm).then_some(noise);
@@ -130,7 +121,9 @@ pub(super) async fn inside(
     caller: Caller,
     Path((id, function)): Path<(String, String)>,
 ) -> Result<Json<Inside>, Problem> {
-    let (instance, driver) = instance(&app, &caller, (&id, &function), |f| Action::Shell(f))?;
+    let e = entry(&app, &caller, &id)?;
+    caller.may(&Action::Shell(e.function(&function)))?;
+    let (instance, driver) = instance(&app, &e, &function)?;
     let launch = driver.inside(&instance)?;
     Ok(Json(Inside { launch: serde_json::to_value(launch).map_err(|_| Problem::internal())? }))
 }
@@ -155,8 +148,10 @@ pub(super) async fn read(
     caller: Caller,
     Path((id, function, name)): Path<(String, String, String)>,
 ) -> Result<String, Problem> {
-    let f = self::function(&app, &caller, (&id, &function), |f| Action::ReadHandler(f))?;
-    let public = handler(&f, &name)?;
+    let e = entry(&app, &caller, &id)?;
+    caller.may(&Action::ReadHandler(e.function(&function)))?;
+    let f = self::function(&e, &function)?;
+    let public = handler(f, &name)?;
     if !public.readable {
         return Err(Problem::new(StatusCode::FORBIDDEN, format!("'{name}' can only be written")));
     }
@@ -193,8 +188,10 @@ pub(super) async fn write(
     Path((id, function, name)): Path<(String, String, String)>,
     body: Received,
 ) -> Result<StatusCode, Problem> {
-    let f = self::function(&app, &caller, (&id, &function), |f| Action::WriteHandler(f))?;
-    let public = handler(&f, &name)?;
+    let e = entry(&app, &caller, &id)?;
+    caller.may(&Action::WriteHandler(e.function(&function)))?;
+    let f = self::function(&e, &function)?;
+    let public = handler(f, &name)?;
     if !public.writable {
         return Err(Problem::new(StatusCode::FORBIDDEN, format!("'{name}' can only be read")));
     }
@@ -202,9 +199,8 @@ pub(super) async fn write(
         .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not UTF-8 text: {e}")))?;
     caller.after(value.clone());
     caller.summary(format!("handler {name}"));
-    let graph = entry(&app, &caller, &id)?;
     // What a function that is not inline does is part of no proof.
-    if f.kind == Kind::Inline && !proof::outlives(&graph.graph, &public.handler, &value) {
+    if f.kind == Kind::Inline && !proof::outlives(&e.graph, &public.handler, &value) {
         let detail = format!(
             "graph '{id}' has requirements, which were proved for its document, and this write may break them: \
              write it into the document, under the function's 'handlers', and apply that"
@@ -218,7 +214,7 @@ pub(super) async fn write(
     }
     let write = Command::Write { graph: id, handler: public.handler.clone(), value: value.clone() };
     app.plane.call(write).await?;
-    app.wrote(&graph, &function, &name, &public.handler, &value).await;
+    app.wrote(&e, &function, &name, &public.handler, &value).await;
     Ok(StatusCode::NO_CONTENT)
 }
 

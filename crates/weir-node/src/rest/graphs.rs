@@ -1,9 +1,9 @@
 //! Routes of graphs.
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use weir_api::BASE;
@@ -11,12 +11,11 @@ use weir_api::graphs::{AppliedGraph, AppliedList, Changed, GraphSummary, ListOut
 use weir_api::plan::Plan;
 use weir_api::problem::{Mistake, Problem};
 use weir_api::status::GraphStatus;
-use weir_auth::Action;
+use weir_auth::{Action, Graph};
 use weir_model::value::Id;
 use weir_protocol::{Answer, Command};
 use weir_rest::body::{Document, Listed, Received, document, documents};
 use weir_rest::extract::{Path, Query};
-use weir_rest::listen::Peer;
 use weir_rest::login::Caller;
 use weir_rest::precondition::Precondition;
 use weir_rest::to_the_end;
@@ -29,8 +28,8 @@ use crate::node::{Applied, ApplyError, Entry, How, Outcome};
 use crate::{mtu, plan, traffic};
 
 /// As whom the sender of a request owns graphs: nobody, if it is not the controller.
-fn owner(app: &App, peer: &Peer) -> Option<String> {
-    if peer.controller { app.membership.owner() } else { None }
+fn owner(app: &App, caller: &Caller) -> Option<String> {
+    if caller.is_controller() { app.membership.owner() } else { None }
 }
 
 /// All graphs.
@@ -74,13 +73,12 @@ fn shown_functions(graph: &DesiredGraph) -> usize {
 ))]
 pub(super) async fn create(
     State(app): State<App>,
-    Extension(peer): Extension<Peer>,
     caller: Caller,
     condition: Precondition,
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
-    let graph = Document { owner: owner(&app, &peer), ..document(&headers, body)?.on_one_node()? };
+    let graph = Document { owner: owner(&app, &caller), ..document(&headers, body)?.on_one_node()? };
     apply(app, caller, graph, How { change: false, ..How::default() }, condition).await
 }
 
@@ -111,17 +109,16 @@ pub(super) struct ListOptions {
 ))]
 pub(super) async fn put_list(
     State(app): State<App>,
-    Extension(peer): Extension<Peer>,
     caller: Caller,
     Query(ListOptions { each, again }): Query<ListOptions>,
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
-    let owner = owner(&app, &peer);
+    let owner = owner(&app, &caller);
     let own = |(id, document): Listed| {
         let document = document.and_then(Document::on_one_node);
         let document = document.map(|d| Document { owner: owner.clone(), ..d });
-        (id, document.and_then(|d| owned(&app, &caller, d, |g| Action::ChangeGraph(g))))
+        (id, document.and_then(|d| owned(&app, &caller, d, change)))
     };
     let items: Vec<Listed> = documents(&headers, body)?.into_iter().map(own).collect();
     let ids: Vec<&str> = items.iter().map(|(id, _)| id.as_str()).collect();
@@ -209,7 +206,6 @@ pub(super) struct PutOptions {
 ))]
 pub(super) async fn put(
     State(app): State<App>,
-    Extension(peer): Extension<Peer>,
     caller: Caller,
     Path(id): Path<String>,
     Query(PutOptions { again }): Query<PutOptions>,
@@ -217,7 +213,7 @@ pub(super) async fn put(
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
-    let graph = Document { owner: owner(&app, &peer), ..document(&headers, body)?.on_one_node()? };
+    let graph = Document { owner: owner(&app, &caller), ..document(&headers, body)?.on_one_node()? };
     if graph.graph.id.as_str() != id {
         let mut problem = Problem::new(StatusCode::BAD_REQUEST, "the document has mistakes");
         problem.errors.push(Mistake {
@@ -231,19 +227,27 @@ pub(super) async fn put(
     apply(app, caller, graph, How { again, ..How::default() }, condition).await
 }
 
+fn change(graph: Graph<'_>) -> Action<'_> {
+    Action::ChangeGraph(graph)
+}
+
+fn plan_of(graph: Graph<'_>) -> Action<'_> {
+    Action::PlanGraph(graph)
+}
+
 /// A document, as one of who brings it, if they may do that with its graph. Whose graph is there, is looked at again when it is changed.
 fn owned(
     app: &App,
     caller: &Caller,
     document: Document,
-    action: fn(weir_auth::Graph<'_>) -> Action<'_>,
+    action: fn(Graph<'_>) -> Action<'_>,
 ) -> Result<Document, Problem> {
     let (id, named) = (document.graph.id.to_string(), document.graph.tenant.as_ref().map(Id::as_str));
     let tenant = caller.principal().tenant_of_document(&id, named)?;
     if let Some(there) = app.graph(&id) {
         caller.may(&action(there.owned()))?;
     }
-    caller.may(&action(weir_auth::Graph { id: &id, tenant: tenant.as_deref() }))?;
+    caller.may(&action(Graph { id: &id, tenant: tenant.as_deref() }))?;
     let graph = document.graph.clone().of_tenant(tenant.and_then(|t| t.parse().ok()));
     Ok(Document { graph, ..document })
 }
@@ -255,7 +259,7 @@ async fn apply(
     how: How,
     condition: Precondition,
 ) -> Result<Response, Problem> {
-    let graph = owned(&app, &caller, graph, |g| Action::ChangeGraph(g))?;
+    let graph = owned(&app, &caller, graph, change)?;
     let how = How { by: caller.principal().clone(), ..how };
     let id = graph.graph.id.to_string();
     if let Some(before) = app.graph(&id) {
@@ -350,7 +354,6 @@ pub(super) async fn written(
 ))]
 pub(super) async fn delete(
     State(app): State<App>,
-    Extension(peer): Extension<Peer>,
     caller: Caller,
     Path(id): Path<String>,
     condition: Precondition,
@@ -358,7 +361,7 @@ pub(super) async fn delete(
     let e = entry(&app, &caller, &id)?;
     caller.may(&Action::DeleteGraph(e.owned()))?;
     caller.before(e.tag());
-    let (graph, owner) = (id.clone(), owner(&app, &peer));
+    let (graph, owner) = (id.clone(), owner(&app, &caller));
     let remove = async move { app.remove(&graph, &condition, caller.principal(), owner.as_deref()).await };
     Ok(match to_the_end(remove).await? {
         None => StatusCode::NO_CONTENT.into_response(),
@@ -417,7 +420,7 @@ pub(super) async fn plan(
     body: Received,
 ) -> Result<Json<Plan>, Problem> {
     let document = document(&headers, body)?.on_one_node()?;
-    let document = owned(&app, &caller, document, |g| Action::PlanGraph(g))?;
+    let document = owned(&app, &caller, document, plan_of)?;
     let graph = app.compile(document.graph).await?;
     let old = app.graph(&graph.id).map(|e| e.graph);
     let tables = match app.plane.call(Command::Status { graph: graph.id.clone() }).await {

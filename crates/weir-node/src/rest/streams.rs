@@ -15,7 +15,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use weir_api::events::{Event, EventList};
 use weir_api::problem::Problem;
 use weir_api::watch::{CaptureRequest, Captured, TraceRequest};
-use weir_auth::{Action, Function, Graph, Place};
+use weir_auth::{Action, Graph, Place};
 use weir_protocol::Command;
 use weir_rest::body::{Received, json};
 use weir_rest::events::KeptOptions;
@@ -91,7 +91,7 @@ pub(super) async fn capture(
     }
     for point in &points {
         let function = point.strip_prefix("sf:").and_then(|p| p.split(':').next());
-        let function = function.map(|id| Place::Function(Function { graph: e.owned(), id }));
+        let function = function.map(|id| Place::Function(e.function(id)));
         caller.may(&Action::Capture(function.unwrap_or(Place::Graph(e.owned()))))?;
     }
     caller.summary(format!("{} filter {filter:?}", points.join(" ")));

@@ -23,6 +23,7 @@ const MAX_TEXT: usize = 500;
 #[derive(Debug, Clone)]
 pub struct Caller {
     principal: Arc<Principal>,
+    controller: bool,
     notes: Arc<Mutex<Notes>>,
 }
 
@@ -40,7 +41,17 @@ struct Notes {
 impl Caller {
     /// A caller who is known otherwise than by a login: [`guard`] takes it from the request's extensions.
     pub fn new(principal: Principal) -> Caller {
-        Caller { principal: Arc::new(principal), notes: Arc::default() }
+        Caller { principal: Arc::new(principal), controller: false, notes: Arc::default() }
+    }
+
+    /// A node's controller, which has made sure of who asks it.
+    fn controller() -> Caller {
+        Caller { controller: true, ..Caller::new(Principal::operator(CONTROLLER)) }
+    }
+
+    /// Whether it is the node's controller.
+    pub fn is_controller(&self) -> bool {
+        self.controller
     }
 
     /// Who it is.
@@ -100,15 +111,15 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 pub async fn guard(State(login): State<Arc<Login>>, mut request: Request, next: Next) -> Response {
     let caller = match request.extensions().get::<Caller>() {
         Some(caller) => caller.clone(),
-        // A node's controller has made sure of who asks it.
-        None if peer(&request).is_some_and(|p| p.controller) => Caller::new(Principal::operator(CONTROLLER)),
+        None if peer(&request).is_some_and(|p| p.controller) => Caller::controller(),
         None if !login.required => Caller::new(Principal::operator("local")),
         None => match authenticate(&login, &request) {
             Ok(principal) => Caller::new(principal),
             Err(refused) => {
                 let address = address(&request);
                 let address = address.map_or_else(|| "somewhere".to_owned(), |a| a.to_string());
-                tracing::info!("{} {} from {address} is refused: {refused}", request.method(), request.uri());
+                let (method, (path, _)) = (request.method(), path(&request));
+                tracing::info!("{method} {path} from {address} is refused: {refused}");
                 return refused.into_response();
             }
         },

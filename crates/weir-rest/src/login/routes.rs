@@ -195,7 +195,7 @@ async fn tenant(
         (status = 201, body = Tenant, description = "It is new."),
         (status = 400, body = Problem, content_type = "application/problem+json", description = "The request has mistakes."),
         (status = 413, body = Problem, content_type = "application/problem+json", description = "The request is too large."),
-        (status = 422, body = Problem, content_type = "application/problem+json", description = "It cannot be called so."),
+        (status = 422, body = Problem, content_type = "application/problem+json", description = "It cannot be called so, or a limit is too large."),
         (status = 507, body = Problem, content_type = "application/problem+json", description = "The disk is full."),
     ))]
 async fn put_tenant(
@@ -206,6 +206,7 @@ async fn put_tenant(
 ) -> Result<Response, Problem> {
     caller.may(&Action::ChangeTenants)?;
     let settings: TenantSettings = json(body)?.0;
+    settings.quotas.check().map_err(|what| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, what))?;
     let bad = |e: weir_model::ValueError| format!("the tenant's name: {e}");
     let name: Id = name.parse().map_err(|e| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, bad(e)))?;
     to_the_end(async move {
@@ -290,6 +291,10 @@ async fn audit(
     caller.may(&Action::ReadAudit)?;
     if limit > MAX_RECORDS {
         let detail = format!("limit: at most {MAX_RECORDS} records are given at a time");
+        return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+    }
+    if after.is_some_and(|n| i64::try_from(n).is_err()) {
+        let detail = format!("after: at most {}, which no record has", i64::MAX);
         return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
     }
     let records = login.read(move |store| store.records(after, limit)).await?;

@@ -38,7 +38,10 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         ui.note("no records");
     }
     shown.iter().try_for_each(|r| show(r, *ui))?;
-    while args.follow {
+    if !args.follow {
+        return Ok(());
+    }
+    loop {
         let more = client.audit(Some(seen), PAGE)?.records;
         more.iter().try_for_each(|r| show(r, *ui))?;
         seen = more.last().map_or(seen, |r| r.id);
@@ -46,7 +49,6 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
             sleep(INTERVAL);
         }
     }
-    Ok(())
 }
 
 fn show(record: &Record, ui: Ui) -> Result<(), Failure> {

@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
                 Some("-") => Some(read(Path::new("-"))?.trim().to_owned()),
                 token => token.map(str::to_owned),
             };
-            let ca = ca.as_ref().map(|file| std::path::absolute(file)).transpose()?;
+            let ca = ca.as_ref().map(std::path::absolute).transpose()?;
             let context = Context { url, key, token, ca, fingerprint: fingerprint.clone() };
             let is_known = context.fingerprint.is_some() || context.ca.is_some();
             match (context.url.starts_with("https://"), is_known) {

@@ -86,10 +86,17 @@ fn read(client: &NodeClient, graph: Option<&str>, start: Instant) -> Result<Read
         Err(ClientError::Problem(p)) if [403, 404].contains(&p.status) => None,
         other => other?,
     };
-    let devices = match client.devices() {
-        // Tenants do not see what interfaces carry for all.
-        Err(ClientError::Problem(p)) if p.status == 403 => Vec::new(),
-        other => other?.devices,
+    // Tenants do not see what interfaces carry for all. They are not asked for again: each refusal is in the audit log.
+    static DENIED: AtomicBool = AtomicBool::new(false);
+    let devices = match DENIED.load(Ordering::Relaxed) {
+        true => Vec::new(),
+        false => match client.devices() {
+            Err(ClientError::Problem(p)) if p.status == 403 => {
+                DENIED.store(true, Ordering::Relaxed);
+                Vec::new()
+            }
+            other => other?.devices,
+        },
     };
     Ok(Reading { at: start.elapsed(), graphs, status, devices })
 }
