@@ -26,6 +26,9 @@ struct Seen {
     length: u64,
 }
 
+/// By file: how it was, and the name of its folder, or what is wrong with it.
+type Known = BTreeMap<PathBuf, (Seen, Result<String, String>)>;
+
 /// Unpacked archives.
 #[derive(Debug)]
 pub struct Archives {
@@ -33,8 +36,7 @@ pub struct Archives {
     folder: PathBuf,
     /// Whether others use it too.
     shared: bool,
-    /// By file: how it was, and the name of its folder, or what is wrong with it.
-    known: Mutex<BTreeMap<PathBuf, (Seen, Result<String, String>)>>,
+    known: Mutex<Known>,
 }
 
 impl Archives {
@@ -110,7 +112,7 @@ impl Archives {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<PathBuf, (Seen, Result<String, String>)>> {
+    fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -130,8 +132,11 @@ mod tests {
     use super::*;
     use crate::images::Images;
 
-    /// An archive of these files: name, text, whether it can be run.
-    fn archive(path: &Path, files: &[(&str, &str, bool)]) {
+    /// Files: name, text, whether it can be run.
+    type Files<'a> = &'a [(&'a str, &'a str, bool)];
+
+    /// An archive of these files.
+    fn archive(path: &Path, files: Files<'_>) {
         let mut tar = tar(files);
         let name = path.to_str().unwrap();
         if name.ends_with("gz") {
@@ -144,7 +149,7 @@ mod tests {
         fs::write(path, tar).unwrap();
     }
 
-    fn tar(files: &[(&str, &str, bool)]) -> Vec<u8> {
+    fn tar(files: Files<'_>) -> Vec<u8> {
         let mut tar = tar::Builder::new(Vec::new());
         for (name, text, runs) in files {
             let mut header = tar::Header::new_gnu();
@@ -182,7 +187,7 @@ mod tests {
             archive(&images.join(file), &files);
         }
         let archives = Archives::new(dir.path().join("unpacked"));
-        let read = || Images::read(&[images.clone()], Some(&archives)).tried();
+        let read = || Images::read(std::slice::from_ref(&images), Some(&archives)).tried();
         let found = read();
         assert!(found.errors.is_empty(), "{:?}", found.errors);
         assert_eq!(found.templates.keys().collect::<Vec<_>>(), ["four", "one", "three", "two"]);
@@ -196,7 +201,7 @@ mod tests {
         let found = read();
         assert!(found.templates.contains_key("other") && !found.templates.contains_key("one"));
         assert!(!first.exists() && folder(&found, "other").exists());
-        let none = Images::read(&[images.clone()], None);
+        let none = Images::read(std::slice::from_ref(&images), None);
         assert!(none.errors[0].errors[0].contains("archive"), "{:?}", none.errors);
     }
 
@@ -206,7 +211,7 @@ mod tests {
         let images = dir.path().join("images");
         fs::create_dir(&images).unwrap();
         let manifest = "name: x\nports: [a]\nclick: 'in_0 -> out_0;'\n";
-        let cases: [(&str, &[(&str, &str, bool)], &str); 4] = [
+        let cases: [(&str, Files<'_>, &str); 4] = [
             ("a.tar", &[("function.yaml", manifest, false), ("../escaped", "x", false)], "leads out of it"),
             ("b.tar.gz", &[("function.yaml", "link to /etc/passwd", false)], "neither a file nor a folder"),
             ("c.tar", &[("readme", "x", false)], "it has no function.yaml"),
@@ -217,7 +222,7 @@ mod tests {
         }
         fs::write(images.join("e.tar.zst"), b"no archive at all").unwrap();
         let archives = Archives::new(dir.path().join("unpacked"));
-        let found = Images::read(&[images.clone()], Some(&archives));
+        let found = Images::read(std::slice::from_ref(&images), Some(&archives));
         assert!(found.templates.is_empty());
         for (error, (file, _, what)) in found.errors.iter().zip(cases) {
             assert!(error.path.ends_with(file) && error.errors[0].contains(what), "{file}: {error:?}");
