@@ -132,6 +132,9 @@ pub struct FunctionStatus {
     pub state: State,
     /// What executes it, such as `inline` or `container`.
     pub engine: String,
+    /// The cores that it runs on, as `2-3,6`, if these are not all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<String>,
     /// Packets that entered by any port.
     pub packets_in: u64,
     /// Packets that left by any port.

@@ -155,6 +155,7 @@ impl Node {
             insecure_registries: Vec::new(),
             resources: weir_node::resources::Resources::of_machine(),
             overcommit: true,
+            workers: 1,
             graph_memory: 1 << 30,
         };
         let (stop, stopped) = oneshot::channel::<()>();

@@ -248,6 +248,7 @@ impl<D: DataPlane> Node<D> {
             }
             v.faults.clone_from(runtime.faults());
         });
+        self.bind_functions();
         if !ids.is_empty() {
             self.confirm(ids).await;
         }

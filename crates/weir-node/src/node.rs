@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::task::{JoinSet, spawn_blocking};
@@ -56,6 +56,10 @@ pub struct Node<D> {
     pub drivers: Drivers,
     images: Vec<PathBuf>,
     archives: Option<Arc<Archives>>,
+    /// Workers of the data plane.
+    pub(crate) workers: usize,
+    /// Whether functions have cores of their own.
+    pub(crate) bound: Mutex<bool>,
     /// What graphs may come to take altogether.
     pub(crate) resources: Resources,
     /// Whether they may come to take more.
@@ -95,6 +99,8 @@ impl<D: DataPlane> Node<D> {
             drivers: Drivers::default(),
             images,
             archives: None,
+            workers: 1,
+            bound: Mutex::default(),
             resources: Resources::of_machine(),
             overcommit: false,
             containers: None,
@@ -130,6 +136,13 @@ impl<D: DataPlane> Node<D> {
     #[must_use]
     pub fn with_login(mut self, login: Login) -> Node<D> {
         self.login = Arc::new(login);
+        self
+    }
+
+    /// With so many workers in the data plane, which functions leave cores to.
+    #[must_use]
+    pub fn with_workers(mut self, workers: usize) -> Node<D> {
+        self.workers = workers;
         self
     }
 
@@ -323,6 +336,7 @@ impl<D: DataPlane> Node<D> {
             },
             Err(e) => Err(e),
         };
+        self.bind_functions();
         let later = done.err();
         if let Some(e) = &later {
             tracing::warn!("graph {id} is removed from the data plane later: {e}");
@@ -436,6 +450,7 @@ impl<D: DataPlane> Node<D> {
         next.graphs.values_mut().for_each(|e| e.pending = false);
         let events = changes(&before, &next);
         self.edit(|v| *v = next);
+        self.bind_functions();
         if !pending.is_empty() {
             self.confirm(pending).await;
         }

@@ -68,6 +68,8 @@ pub struct Options {
     pub insecure_registries: Vec<String>,
     /// Whether the data plane and all functions end with the daemon. Otherwise packets go on.
     pub stop_engine: bool,
+    /// Workers of the data plane.
+    pub workers: usize,
     /// Most bytes that the tables and waiting packets of each graph may take.
     pub graph_memory: u64,
     /// What all graphs may come to take.
@@ -195,7 +197,10 @@ pub async fn serve(
         }
     };
     let node = Node::new(Engine::supervise(place, events), store, options.images)?.with_login(login);
-    let node = node.with_resources(options.resources, options.overcommit).with_archives(archives);
+    let node = node
+        .with_resources(options.resources, options.overcommit)
+        .with_archives(archives)
+        .with_workers(options.workers);
     let node = node.with_memory(options.graph_memory).with_drivers(drivers).with_containers(containers);
     let node = node.shared();
     let member = match options.join {

@@ -26,7 +26,7 @@ struct Counters {
     to: BTreeMap<PortRef, String>,
 }
 
-/// The status of a graph in `state`; figures only if it runs. `health` is of a function that is not inline, `own_drops` are those
+/// The status of a graph in `state`; figures only if it runs. `health` and `cores` are of a function that is not inline, `own_drops` are those
 /// that such functions count, by function.
 ///
 /// # Errors
@@ -37,6 +37,7 @@ pub async fn status<D: DataPlane>(
     state: State,
     drift: Vec<Drift>,
     health: &(dyn Fn(&FunctionRuntime) -> Option<Health> + Sync),
+    cores: &(dyn Fn(&FunctionRuntime) -> Option<String> + Sync),
     own_drops: &BTreeMap<String, BTreeMap<String, u64>>,
 ) -> Result<GraphStatus, CallError> {
     let document = match ServiceGraph::from_json(&graph.whole().to_string()) {
@@ -91,6 +92,7 @@ pub async fn status<D: DataPlane>(
                 (state, _) => state.clone(),
             },
             engine: runtime.kind.name().into(),
+            cores: cores(runtime),
             packets_in,
             packets_out,
             drops: match (own_drops.get(&runtime.id), &figures) {
@@ -250,6 +252,7 @@ fn of_composed(functions: &mut Vec<FunctionStatus>, c: &Composed, (packets_in, p
             image: c.image.clone(),
             state,
             engine: "graph".to_owned(),
+            cores: None,
             packets_in,
             packets_out,
             drops: Vec::new(),

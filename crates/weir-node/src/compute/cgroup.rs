@@ -29,6 +29,7 @@ pub struct Cgroup {
     memory: Option<PathBuf>,
     pids: Option<PathBuf>,
     cpu: Option<PathBuf>,
+    cpuset: Option<PathBuf>,
     v2: bool,
 }
 
@@ -42,7 +43,8 @@ impl Cgroup {
                 name: name.to_owned(),
                 memory: Some(folder.clone()),
                 pids: Some(folder.clone()),
-                cpu: Some(folder),
+                cpu: Some(folder.clone()),
+                cpuset: Some(folder),
                 v2: true,
             };
         }
@@ -50,7 +52,64 @@ impl Cgroup {
             let hierarchy = root.join(controller);
             hierarchy.is_dir().then(|| hierarchy.join(PARENT).join(name))
         };
-        Cgroup { name: name.to_owned(), memory: of("memory"), pids: of("pids"), cpu: of("cpu"), v2: false }
+        Cgroup {
+            name: name.to_owned(),
+            memory: of("memory"),
+            pids: of("pids"),
+            cpu: of("cpu"),
+            cpuset: of("cpuset"),
+            v2: false,
+        }
+    }
+
+    /// The folders that a process of it joins.
+    pub fn joined(&self) -> impl Iterator<Item = &PathBuf> {
+        self.folders().chain(self.cpuset.as_ref().filter(|folder| !self.v2 && folder.is_dir()))
+    }
+
+    /// Makes its part in the hierarchy of cores, which not every machine has: with those of its parent.
+    fn make_cpuset(&self) -> Option<()> {
+        let folder = self.cpuset.as_ref()?;
+        let parent = folder.parent()?;
+        if self.v2 {
+            for folder in [Path::new(ROOT), parent] {
+                fs::write(folder.join("cgroup.subtree_control"), "+cpuset").ok()?;
+            }
+            return Some(());
+        }
+        // A new one has neither cores nor memory (cpusets(7)).
+        for folder in [parent, folder] {
+            fs::create_dir_all(folder).ok()?;
+            for file in ["cpuset.cpus", "cpuset.mems"] {
+                let own = fs::read_to_string(folder.join(file)).ok()?;
+                if own.trim().is_empty() {
+                    let of_parent = fs::read_to_string(folder.parent()?.join(file)).ok()?;
+                    fs::write(folder.join(file), of_parent).ok()?;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Has its processes run on these cores alone, in a list as Linux writes it; without one, on all.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn bind(&self, cores: Option<&str>) -> io::Result<()> {
+        let folder = self.cpuset.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        let all = if self.v2 { String::new() } else { self.all_cores().unwrap_or_default() };
+        fs::write(folder.join("cpuset.cpus"), cores.unwrap_or(&all))
+    }
+
+    fn all_cores(&self) -> Option<String> {
+        fs::read_to_string(self.cpuset.as_ref()?.parent()?.join("cpuset.cpus")).ok()
+    }
+
+    /// The cores that its processes run on, if these are not all.
+    pub fn cores(&self) -> Option<String> {
+        let own = fs::read_to_string(self.cpuset.as_ref()?.join("cpuset.cpus")).ok()?.trim().to_owned();
+        let all = self.all_cores().unwrap_or_default();
+        (!own.is_empty() && own != all.trim()).then_some(own)
     }
 
     /// Its folders, each once.
@@ -78,6 +137,7 @@ impl Cgroup {
             }
             fs::create_dir_all(folder)?;
         }
+        _ = self.make_cpuset();
         if let Some(folder) = &self.memory {
             let file = if self.v2 { "memory.max" } else { "memory.limit_in_bytes" };
             fs::write(folder.join(file), memory.to_string())?;
@@ -102,7 +162,7 @@ impl Cgroup {
     /// # Errors
     /// The system refuses.
     pub fn join(&self) -> io::Result<()> {
-        for folder in self.folders() {
+        for folder in self.joined() {
             fs::write(folder.join("cgroup.procs"), std::process::id().to_string())?;
         }
         Ok(())
@@ -191,5 +251,36 @@ impl Cgroup {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn its_processes_run_on_the_cores_that_it_is_bound_to() {
+        let group = Cgroup::named(&format!("test-cores-{}", std::process::id()));
+        group.create(Limits { memory: 64 << 20, processes: 8, cpu: None }).unwrap();
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+        for folder in group.joined() {
+            fs::write(folder.join("cgroup.procs"), child.id().to_string()).unwrap();
+        }
+        let cores = || {
+            let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+            let line = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:"));
+            line.unwrap_or_default().trim().to_owned()
+        };
+        let all = cores();
+        assert_eq!(group.cores(), None);
+        // A machine without this hierarchy binds nothing.
+        if group.bind(Some("0")).is_ok() && all != "0" {
+            assert_eq!((cores(), group.cores()), ("0".to_owned(), Some("0".to_owned())));
+            group.bind(None).unwrap();
+            assert_eq!((cores(), group.cores()), (all, None));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        group.remove().await.unwrap();
     }
 }

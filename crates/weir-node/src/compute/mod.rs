@@ -74,6 +74,14 @@ pub trait Compute: Debug + Send + Sync {
         Vec::new()
     }
 
+    /// Has an instance run on these cores alone, in a list as Linux writes it; without one, on all. What cannot be is left as it is.
+    fn bind(&self, _: &InstanceId, _: Option<&str>) {}
+
+    /// The cores that an instance runs on, if these are not all.
+    fn cores(&self, _: &InstanceId) -> Option<String> {
+        None
+    }
+
     /// How an instance is; `None`: there is none.
     fn health(&self, id: &InstanceId) -> Option<Health>;
 

@@ -24,6 +24,7 @@ use super::{App, entry};
 use crate::connection::DataPlane;
 use crate::desired::{DesiredGraph, FunctionRuntime};
 use crate::expand::Composed;
+use crate::instance::InstanceId;
 use crate::node::{Applied, ApplyError, Entry, How, Outcome};
 use crate::{mtu, plan, traffic};
 
@@ -383,9 +384,10 @@ pub(super) async fn status(
     let e = readable(&app, &caller, &id)?;
     let drift = app.drift_of(&id);
     let health = |f: &FunctionRuntime| app.health(&e.graph, f);
+    let cores = |f: &FunctionRuntime| app.drivers.get(f.kind).ok()?.cores(&InstanceId::new(&id, &f.id));
     let drops = app.drops(&e.graph).await;
     let state = app.state(&id).await;
-    let status = crate::status::status(&*app.plane, &e.graph, state, drift, &health, &drops);
+    let status = crate::status::status(&*app.plane, &e.graph, state, drift, &health, &cores, &drops);
     Ok(Json(status.await?))
 }
 

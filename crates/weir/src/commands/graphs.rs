@@ -381,7 +381,10 @@ fn status_text(s: &GraphStatus, ui: Ui) -> String {
         rows.push(vec![
             f.id.clone(),
             f.image.clone(),
-            state(&f.state),
+            match &f.cores {
+                Some(cores) => format!("{}, on core {cores}", state(&f.state)),
+                None => state(&f.state),
+            },
             f.packets_in.to_string(),
             f.packets_out.to_string(),
             if drops.is_empty() { "-".into() } else { drops.join(", ") },

@@ -186,6 +186,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         store: args.store,
         images: args.images,
         stop_engine: args.stop_engine,
+        workers: args.workers,
         insecure_registries: args.insecure_registry,
         resources,
         overcommit: args.overcommit,

@@ -3,7 +3,7 @@
 use crate::functions::{graph, left, one_network};
 use crate::lab::{Lab, poll, until_pings};
 use crate::node::Node;
-use crate::processes::{kill, next_daemon, worker};
+use crate::processes::{kill, next_daemon, of_status, worker};
 use crate::traffic::{big_file, sha256, web_server};
 
 #[test]
@@ -24,6 +24,11 @@ fn a_dpdk_program_forwards_dies_and_outlives_the_daemon() {
     assert!(status["functions"][0]["packets_out"].as_u64().unwrap() > 500, "{status}");
 
     let pid = worker(&lab).unwrap();
+    // Its two threads have cores of their own where the data plane and all else have two as well.
+    let cores = status["functions"][0]["cores"].as_str();
+    assert_eq!(cores.is_some(), std::thread::available_parallelism().unwrap().get() >= 4, "{status}");
+    let all = of_status(std::process::id().cast_signed(), "Cpus_allowed_list");
+    assert_eq!(of_status(pid, "Cpus_allowed_list"), cores.unwrap_or(&all));
     let node = next_daemon(&lab, node, &[]);
     kill(pid);
     assert!(poll(200, || worker(&lab).is_some_and(|now| now != pid)));

@@ -25,7 +25,7 @@ pub fn kill(pid: i32) {
 }
 
 /// A line of the status of a process, proc_pid_status(5).
-fn of_status(pid: i32, name: &str) -> String {
+pub fn of_status(pid: i32, name: &str) -> String {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
     line.unwrap_or_default().trim().to_owned()

@@ -33,6 +33,7 @@ impl<W: Workload> Shared<W> {
             let paths = Paths::new(&self.functions, id);
             Arc::new(Function {
                 written: Mutex::new(paths.read_written()),
+                cores: Mutex::new(Cgroup::named(&paths.name).cores()),
                 paths,
                 changing: tokio::sync::Mutex::default(),
                 health: Mutex::new(Health::Stopped),
@@ -60,6 +61,10 @@ impl<W: Workload> Shared<W> {
         Cgroup::named(name)
             .create(spec.limits())
             .map_err(ComputeError::system(format!("cannot make the control group {name}")))?;
+        let cores = lock(&f.cores).clone();
+        if let Some(cores) = cores {
+            _ = Cgroup::named(name).bind(Some(&cores));
+        }
         self.make_sockets(f)?;
         for port in &spec.ports {
             self.add_port(f, port).await?;

@@ -49,6 +49,8 @@ struct Function {
     supervision: Mutex<Option<Supervision>>,
     /// What was written to its handlers since it was last made what is asked for.
     written: Mutex<Vec<(String, String)>>,
+    /// The cores that it is to run on, if these are not all.
+    cores: Mutex<Option<String>>,
 }
 
 impl<W: Workload> Hosted<W> {
@@ -257,6 +259,19 @@ impl<W: Workload> Compute for Hosted<W> {
             written.push((handler.to_owned(), value.to_owned()));
         }
         f.set_written(written)
+    }
+
+    fn bind(&self, id: &InstanceId, cores: Option<&str>) {
+        let Ok(f) = self.0.function(id) else { return };
+        if let Err(e) = Cgroup::named(&f.paths.name).bind(cores) {
+            return tracing::debug!("function {id} runs on any core: {e}");
+        }
+        // It may be made anew.
+        *lock(&f.cores) = cores.map(str::to_owned);
+    }
+
+    fn cores(&self, id: &InstanceId) -> Option<String> {
+        Cgroup::named(&self.0.function(id).ok()?.paths.name).cores()
     }
 
     fn written(&self, id: &InstanceId) -> Vec<(String, String)> {

@@ -165,7 +165,7 @@ impl Workload for Process {
             id: 0,
             ports: self.sockets.of(cx.paths),
             netns: netns::path(&cx.paths.name),
-            cgroups: Cgroup::named(&cx.paths.name).folders().cloned().collect(),
+            cgroups: Cgroup::named(&cx.paths.name).joined().cloned().collect(),
             log: cx.paths.log(),
             user: user(cx.paths),
         };

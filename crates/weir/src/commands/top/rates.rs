@@ -302,6 +302,7 @@ pub(crate) mod tests {
                     image: "nat".into(),
                     state: State::Running,
                     engine: "inline".into(),
+                    cores: None,
                     packets_in: n,
                     packets_out: n / 2,
                     drops: vec![DropCount { reason: "Denied".into(), count: n / 2 }],
