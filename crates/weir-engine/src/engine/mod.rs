@@ -74,11 +74,6 @@ impl Engine {
         })
     }
 
-    /// Has a gate opened when the first packets come.
-    pub(crate) fn set_gate(&mut self, gate: Option<Arc<Gate>>) {
-        self.gate = gate;
-    }
-
     /// Replaces how devices are opened. If there are several workers, only the first opens any.
     pub fn set_opener(&mut self, opener: Box<Opener>) {
         self.openers = None;
@@ -293,11 +288,6 @@ impl Engine {
         }
         self.use_fast(name, fast);
         self.use_code(name, code);
-    }
-
-    /// The number of a graph's last load or swap; 0 if there is no such graph.
-    pub(crate) fn generation(&self, graph: &str) -> u64 {
-        self.names.get(graph).and_then(|&id| self.graphs.get(id)).map_or(0, |r| r.generation)
     }
 
     /// Runs a graph by its program after all passes.

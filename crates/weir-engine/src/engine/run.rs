@@ -9,6 +9,7 @@ use weir_nodes::env::device::Change;
 use weir_packet::Packet;
 
 use super::Engine;
+use crate::library::Gate;
 
 /// Packets that are received from a device at once.
 const RX_BATCH: usize = 32;
@@ -45,6 +46,16 @@ pub struct Until {
 }
 
 impl Engine {
+    /// Has a gate opened when the first packets come.
+    pub(crate) fn set_gate(&mut self, gate: Option<Arc<Gate>>) {
+        self.gate = gate;
+    }
+
+    /// The number of a graph's last load or swap; 0 if there is no such graph.
+    pub(crate) fn generation(&self, graph: &str) -> u64 {
+        self.names.get(graph).and_then(|&id| self.graphs.get(id)).map_or(0, |r| r.generation)
+    }
+
     /// Does what is to be done now, for a short while. Returns whether there is more to do.
     pub fn round(&mut self) -> io::Result<bool> {
         let mut others = false;
