@@ -129,8 +129,8 @@ pub(super) async fn trace(
             match line {
                 None => ready.extend(joining.rest()),
                 Some((_, line)) if line.is_empty() => {}
-                Some((node, line)) => match serde_json::from_slice(&line) {
-                    Ok(mut event) => {
+                Some((node, line)) => {
+                    if let Ok(mut event) = serde_json::from_slice(&line) {
                         // A node takes the controller for an operator, and tells it of all graphs that packets go on in.
                         if let Event::Trace { steps, .. } = &mut event {
                             steps.retain(|step| step.graph == id || seen(&step.graph));
@@ -140,8 +140,7 @@ pub(super) async fn trace(
                             event => ready.push(event),
                         }
                     }
-                    Err(_) => {}
-                },
+                }
             }
             ready.extend(joining.ready(Instant::now(), ACROSS));
             let ended = lines.is_closed() && lines.is_empty();
