@@ -101,6 +101,13 @@ pub fn admit(
             return Err(refused(format!("there is no node '{name}'{hint}")));
         }
     }
+    if let Some(asked) = asked
+        && let Some(other) = named.iter().find(|n| **n != asked)
+    {
+        let text =
+            format!("the document names node '{other}', and '{asked}' was asked for; change one of them");
+        return Err(refused(text));
+    }
     // A node that is away for a moment does not lose its graph to another, where it would begin anew.
     if let (Some(known), None, None) = (known, asked, without) {
         let away: Vec<&str> =
@@ -188,7 +195,11 @@ fn over_several(
     };
     let placement = Placement {
         nodes: split.parts.keys().cloned().collect(),
-        reason: "no node has all that the graph needs; each part is as near to its access points as resources allow".into(),
+        reason: match named(graph).len() {
+            0 | 1 => "no node has all that the graph needs; each part is as near to its access points as resources allow",
+            _ => "the document names several nodes; what it leaves open is as near to its access points as resources allow",
+        }
+        .into(),
         functions: by_text(&places.functions),
         saps: by_text(&places.saps),
         tunnels: split.tunnels.iter().map(ToString::to_string).collect(),

@@ -231,8 +231,12 @@ impl Controller {
         }
         if let Some((node, e)) = refused {
             self.take_back(id, &done).await;
+            let named = !matches!(e, FleetError::Problem(_));
             let problem = Problem::from(e);
-            let detail = format!("node '{node}': {}", problem.detail);
+            let detail = match named {
+                true => format!("{}; nothing was changed", problem.detail),
+                false => format!("node '{node}': {}", problem.detail),
+            };
             self.tell(Kind::Failed, Some(&node), Some(id), format!("a change was refused: {detail}")).await;
             return Err(Problem { detail, ..problem });
         }

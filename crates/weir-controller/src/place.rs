@@ -46,7 +46,7 @@ fn saps(
         let path = format!("sffg.saps[{i}]");
         let wanted = sap.node.as_ref().or(graph.node.as_ref()).map(Id::as_str);
         let had = before.and_then(|b| b.saps.get(&sap.id)).map(String::as_str);
-        let open = |name: &str, n: &Facts<'_>| !n.cordoned || had == Some(name) || wanted == Some(name);
+        let open = |name: &str, n: &Facts<'_>| !n.cordoned || had == Some(name);
         let able: Vec<&str> = nodes
             .iter()
             .filter(|(name, n)| open(name, n) && no_place(n.domain, graph.id.as_str(), sap).is_none())
@@ -56,7 +56,7 @@ fn saps(
             (Some(wanted), _) if able.contains(&wanted) => wanted,
             (Some(wanted), _) if nodes.contains_key(wanted) => {
                 let why = nodes.get(wanted).and_then(|n| no_place(n.domain, graph.id.as_str(), sap));
-                let text = format!("node {wanted}: {}", why.unwrap_or_default());
+                let text = format!("node {wanted}: {}", why.unwrap_or_else(|| "it is cordoned".into()));
                 mistakes.push(mistake(path, text, "name a free interface, or an address, of that node"));
                 continue;
             }
@@ -137,12 +137,16 @@ pub fn place(
         let help = format!("at most {MAX_MODULES} are placed on several nodes; name one node for all");
         mistakes.push(mistake("sffg.SFs".into(), text, help));
     }
+    let had = |f: &Function, name: &str| {
+        before.and_then(|b| b.functions.get(&f.id)).is_some_and(|node| node == name)
+    };
     for (i, f) in graph.functions.iter().enumerate() {
         let wanted = f.node.as_ref().or(graph.node.as_ref());
         let names: Vec<String> = nodes
             .iter()
             .filter(|(name, _)| wanted.is_none_or(|w| w.as_str() == **name))
             .map(|(name, n)| match no_image(n.domain, f) {
+                None if n.cordoned && !had(f, name) => format!("node {name}: it is cordoned"),
                 None => String::new(),
                 Some(why) => format!("node {name}: {why}"),
             })
@@ -186,7 +190,7 @@ fn functions(
     for (name, n) in nodes {
         let had = |f: &Function| kept.and_then(|k| k.get(&f.id)).is_some_and(|k| k == name);
         let can = |(i, f): (usize, &Function)| {
-            let open = !n.cordoned || had(f) || f.node.as_ref().is_some_and(|w| w.as_str() == *name);
+            let open = !n.cordoned || had(f);
             if open && no_image(n.domain, f).is_none() { 1u64 << i } else { 0 }
         };
         let r = &n.domain.resources;

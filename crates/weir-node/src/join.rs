@@ -33,8 +33,10 @@ pub struct Join {
     pub url: String,
     /// What `weir token` gave, for the first time.
     pub token: Option<String>,
-    /// The node's name there.
-    pub name: String,
+    /// The node's name there. Without one it is the one that it has, or that of the machine.
+    pub name: Option<String>,
+    /// The name of the machine.
+    pub machine: String,
     /// Where its key and certificate are kept.
     pub folder: PathBuf,
 }
@@ -67,9 +69,12 @@ pub enum JoinError {
         /// Where its identity is.
         folder: PathBuf,
     },
+    /// It is a member of another domain.
+    #[error("this node is a member of another controller's domain than the token is from; remove {} to join this one", .0.display())]
+    Another(PathBuf),
     /// The certificate is over.
     #[error(
-        "the certificate of this node is over; remove it at the controller (weir forget NAME), and join again with a token"
+        "the certificate of this node is over; remove it at the controller (weir forget NAME), remove the node's folder of certificates, and join again with a token"
     )]
     Expired,
 }
@@ -92,27 +97,55 @@ impl Member {
     /// It cannot join.
     pub async fn new(join: Join) -> Result<Member, JoinError> {
         let (host, port) = host_and_port(&join.url, CONTROLLER_PORT)?;
-        if let Some(identity) = files::identity(&join.folder)? {
-            let name = node_of_chain(&identity.chain)?;
-            if name != join.name {
-                return Err(JoinError::Renamed { was: name, name: join.name, folder: join.folder });
+        if let Some(member) = Member::known(&host, port, &join)? {
+            // One that was removed meanwhile joins anew, if it has a token for it.
+            let removed = join.token.is_some()
+                && matches!(member.hello().await, Err(JoinError::Dial(DialError::Problem(p))) if p.status == 403);
+            if !removed {
+                return Ok(member);
             }
-            if identity.validity()?.1 <= SystemTime::now() {
-                return Err(JoinError::Expired);
-            }
-            return Ok(Member { host, port, name, pin: pin_of(&identity.chain)?, identity, join });
+            files::forget(&join.folder)?;
         }
-        check_name(&join.name).map_err(JoinError::Name)?;
+        let wanted = join.name.clone().unwrap_or_else(|| join.machine.clone());
+        check_name(&wanted).map_err(JoinError::Name)?;
         let token = join.token.as_deref().ok_or_else(|| JoinError::NoToken(join.url.clone()))?;
         let (secret, pin) = token.rsplit_once('@').ok_or(JoinError::Token)?;
         let pin: Pin = pin.parse().map_err(|_| JoinError::Token)?;
         let (key, asked) = request()?;
-        let asked = JoinRequest { name: join.name.clone(), secret: secret.to_owned(), request: asked };
+        let asked = JoinRequest { name: wanted, secret: secret.to_owned(), request: asked };
         let Certificate { chain } =
             post(&host, port, &client::config(pin, None)?, "/v1/nodes/join", &asked).await?;
         let identity = Identity { chain, key };
         files::keep(&join.folder, &identity)?;
         Ok(Member { host, port, name: node_of_chain(&identity.chain)?, pin, identity, join })
+    }
+
+    /// The member that the node is already.
+    fn known(host: &str, port: u16, join: &Join) -> Result<Option<Member>, JoinError> {
+        let Some(identity) = files::identity(&join.folder)? else { return Ok(None) };
+        let (name, pin) = (node_of_chain(&identity.chain)?, pin_of(&identity.chain)?);
+        if let Some(wanted) = &join.name
+            && *wanted != name
+        {
+            let (name, folder) = (wanted.clone(), join.folder.clone());
+            return Err(JoinError::Renamed { was: node_of_chain(&identity.chain)?, name, folder });
+        }
+        let of_token = join.token.as_deref().and_then(|t| t.rsplit_once('@')?.1.parse::<Pin>().ok());
+        if of_token.is_some_and(|p| p != pin) {
+            return Err(JoinError::Another(join.folder.clone()));
+        }
+        if identity.validity()?.1 <= SystemTime::now() {
+            return Err(JoinError::Expired);
+        }
+        Ok(Some(Member { host: host.to_owned(), port, name, pin, identity, join: join.clone() }))
+    }
+
+    /// Tells the controller that it is about to connect, which says if it would not be taken.
+    async fn hello(&self) -> Result<(), JoinError> {
+        let config = client::config(self.pin, Some(&self.identity))?;
+        let hello = Hello { version: env!("CARGO_PKG_VERSION").into() };
+        let _: Welcome = post(&self.host, self.port, &config, "/v1/nodes/hello", &hello).await?;
+        Ok(())
     }
 
     /// As whom the controller owns graphs.
@@ -167,9 +200,8 @@ impl Member {
 
     /// One connection, from its beginning to its end.
     async fn serve(&self, node: &Node<Engine>, router: Router) -> Result<(), JoinError> {
+        self.hello().await?;
         let config = client::config(self.pin, Some(&self.identity))?;
-        let hello = Hello { version: env!("CARGO_PKG_VERSION").into() };
-        let _: Welcome = post(&self.host, self.port, &config, "/v1/nodes/hello", &hello).await?;
         let stream = connect(&self.host, self.port, &config, NODE_PROTOCOL).await?;
         node.membership.set(self.owner(), self.link(true, None));
         let text = format!("node '{}' is connected to {}", self.name, self.join.url);

@@ -196,6 +196,11 @@ pub async fn serve(
             login
         }
     };
+    // Before the data plane is started: a node that cannot join leaves none behind.
+    let member = match options.join.clone() {
+        Some(join) => Some(Member::new(join).await?),
+        None => None,
+    };
     let node = Node::new(Engine::supervise(place, events), store, options.images)?.with_login(login);
     let node = node
         .with_resources(options.resources, options.overcommit)
@@ -203,10 +208,6 @@ pub async fn serve(
         .with_workers(options.workers);
     let node = node.with_memory(options.graph_memory).with_drivers(drivers).with_containers(containers);
     let node = node.shared();
-    let member = match options.join {
-        Some(join) => Some(Member::new(join).await?),
-        None => None,
-    };
     tracing::info!(%address, graphs = node.view().graphs.len(), "the node listens");
     if !address.ip().is_loopback() && !node.login.is_required() {
         tracing::warn!("REST has no login: all who reach {address} control this node");

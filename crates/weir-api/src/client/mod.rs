@@ -5,7 +5,7 @@ mod credentials;
 mod members;
 mod tls;
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +49,12 @@ pub enum ClientError {
         url: String,
         /// Why.
         source: Box<ureq::Error>,
+    },
+    /// The connection ended before the answer.
+    #[error("the connection to {url} ended before the answer; what was asked for may have been done, or not")]
+    Interrupted {
+        /// Where.
+        url: String,
     },
     /// The server is not who it was to be.
     #[error(
@@ -345,7 +351,20 @@ impl NodeClient {
         }
         let failed = |source: ureq::Error| {
             let (url, untrusted) = (self.url.clone(), tls::is_untrusted(&source));
+            let cut = match &source {
+                ureq::Error::Io(e) => matches!(
+                    e.kind(),
+                    ErrorKind::UnexpectedEof
+                        | ErrorKind::ConnectionReset
+                        | ErrorKind::ConnectionAborted
+                        | ErrorKind::BrokenPipe
+                ),
+                _ => false,
+            };
             let source = Box::new(source);
+            if cut {
+                return ClientError::Interrupted { url };
+            }
             if untrusted {
                 ClientError::Untrusted { url, source }
             } else {

@@ -326,6 +326,25 @@ pub(super) async fn written(
     Ok(if graph.secrets.is_empty() { graph.text.clone() } else { canonical() })
 }
 
+/// The configurations of a graph's nodes, in the Click language.
+pub(super) async fn config(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<String, Problem> {
+    let stored = readable(&app, &caller, &id)?;
+    let mut whole = String::new();
+    for node in stored.graph.parts.keys() {
+        let path = format!("/graphs/{}/config", segment(&id));
+        let part = app.fleet.bytes(node, Method::GET, &path, None).await?;
+        if stored.graph.parts.len() > 1 {
+            whole.push_str(&format!("// At node {node}:\n"));
+        }
+        whole.push_str(&String::from_utf8_lossy(&part));
+    }
+    Ok(whole)
+}
+
 /// Removes a graph.
 pub(super) async fn delete(
     State(app): State<App>,

@@ -99,6 +99,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/graphs/{id}", get(graphs::get).put(graphs::put).delete(graphs::delete))
         .route(&graph("document"), get(graphs::written))
         .route(&graph("status"), get(graphs::status))
+        .route(&graph("config"), get(graphs::config))
         .route(&graph("trace"), post(streams::trace))
         .route(&graph("capture"), post(streams::capture))
         .route(&graph("{*path}"), get(proxy::graph).put(proxy::graph))

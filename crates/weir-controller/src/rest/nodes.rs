@@ -226,7 +226,7 @@ fn shown(app: &App, peer: &Peer) -> Result<(NodeName, Member), Problem> {
     let member = app.view().members.get(&name).filter(|m| m.number == node.number).cloned();
     let member = member.ok_or_else(|| {
         refused(&format!(
-            "node '{name}' was removed from the domain; to join again it needs a token, and its folder of certificates removed"
+            "node '{name}' was removed from the domain; start it with a token (weir node --join … --token) to join again"
         ))
     })?;
     Ok((node, member))

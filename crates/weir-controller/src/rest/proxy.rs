@@ -66,7 +66,6 @@ fn may(caller: &Caller, graph: Graph<'_>, method: &Method, path: &str) -> Result
     let parts: Vec<&str> = path.split('/').collect();
     let function = |id| Function { graph, id };
     match (method, &parts[..]) {
-        (&Method::GET, ["config"]) => caller.may(&Action::ReadGraph(graph)),
         (&Method::GET, ["functions", f, "handlers", _]) => caller.may(&Action::ReadHandler(function(f))),
         (&Method::PUT, ["functions", f, "handlers", _]) => caller.may(&Action::WriteHandler(function(f))),
         (&Method::GET, ["functions", f, "log"]) => caller.may(&Action::ReadLog(function(f))),

@@ -78,7 +78,7 @@ pub(crate) struct Args {
     /// What 'weir token' printed at the controller: for the first time that this node joins
     #[arg(long, value_name = "TOKEN", requires = "join", env = "WEIR_JOIN_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// The node's name in the domain [default: this machine's]
+    /// The node's name in the domain [default: the one that it has, or this machine's]
     #[arg(long, value_name = "NAME", requires = "join")]
     name: Option<String>,
     /// Print what the node that runs is to others: its end points, what functions it can run, and its resources
@@ -161,7 +161,8 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let join = args.join.map(|url| Join {
         url,
         token: args.token,
-        name: args.name.unwrap_or_else(host_name),
+        name: args.name,
+        machine: host_name(),
         folder: args.store.with_extension("member"),
     });
     let options = Options {

@@ -76,9 +76,9 @@ impl From<ClientError> for Failure {
     fn from(e: ClientError) -> Failure {
         match e {
             ClientError::Problem(p) => Failure::Refused(p.to_string().lines().map(str::to_owned).collect()),
-            ClientError::Unreachable { .. } | ClientError::Untrusted { .. } => {
-                Failure::Unreachable(anyhow::Error::new(e))
-            }
+            ClientError::Unreachable { .. }
+            | ClientError::Untrusted { .. }
+            | ClientError::Interrupted { .. } => Failure::Unreachable(anyhow::Error::new(e)),
             ClientError::Protocol { .. } | ClientError::Credentials { .. } => {
                 Failure::Other(anyhow::Error::new(e))
             }

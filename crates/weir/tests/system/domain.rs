@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::lab::{Lab, Ns, Output, Process, WEIR, poll, until, until_pings};
+use crate::lab::{Lab, Ns, Output, Process, WEIR, host as everywhere, poll, repository, until, until_pings};
 use crate::traffic::Stream;
 
 const CONTROLLER: &str = "https://10.99.0.254:7443";
@@ -381,4 +381,15 @@ fn a_tenant_of_a_domain_has_its_own_graphs_and_no_others() {
     assert_eq!(status, "401");
     domain.weir(&["delete", "secret"]).ok();
     domain.stop_engines();
+}
+
+#[test]
+fn the_example_of_the_manual_does_what_it_says() {
+    let program = format!("WEIR={WEIR}");
+    let run = repository().join("examples/domain/run");
+    let out = everywhere(&["env", &program, "timeout", "-k", "10", "180", run.to_str().unwrap()]);
+    let said = out.ok();
+    for part in ["three machines", "0% packet loss", "the firewall lets nobody in", "== done"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
 }
