@@ -334,11 +334,16 @@ impl Controller {
         Err(Problem::new(StatusCode::PRECONDITION_FAILED, text))
     }
 
-    /// Removes a graph. To be run to its end. Nodes that are offline lose it when they come back.
+    /// Removes a graph; if nodes lose it only later, says why. To be run to its end.
     ///
     /// # Errors
     /// There is none, who asks may not, or the store cannot be written.
-    pub async fn remove(&self, id: &str, condition: &Precondition, by: &Principal) -> Result<(), Problem> {
+    pub async fn remove(
+        &self,
+        id: &str,
+        condition: &Precondition,
+        by: &Principal,
+    ) -> Result<Option<String>, Problem> {
         let _changing = self.changing.lock().await;
         self.remove_alone(id, condition, by).await
     }
@@ -349,9 +354,9 @@ impl Controller {
         id: &str,
         condition: &Precondition,
         by: &Principal,
-    ) -> Result<(), Problem> {
+    ) -> Result<Option<String>, Problem> {
         if !self.view().graphs.contains_key(id) && self.is_left(id) {
-            return self.remove_left(id, by).await;
+            return self.remove_left(id, by).await.map(|()| None);
         }
         let stored = self.graph(id)?;
         by.may(&Action::DeleteGraph(stored.graph.owned(id)))?;
@@ -362,16 +367,17 @@ impl Controller {
             v.graphs.remove(id);
             v.removed.insert(id.to_owned());
         });
+        let mut later = Vec::new();
         for node in stored.graph.parts.keys() {
             match self.delete_part(node, id).await {
                 Ok(()) => self.learn(node).await,
-                Err(e) => tracing::warn!("graph {id} is removed from node {node} later: {e}"),
+                Err(e) => later.push(e.to_string()),
             }
         }
         let removed =
             NewEvent { tenant: stored.graph.tenant.clone(), ..NewEvent::of(Kind::Removed, Some(id)) };
         self.events.publish_all(vec![removed]).await;
-        Ok(())
+        Ok((!later.is_empty()).then(|| later.join("; ")))
     }
 
     /// Whether nodes have a graph of this controller's that it does not know, as after an older store was put back.

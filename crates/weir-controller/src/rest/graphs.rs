@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::Value;
 use weir_api::BASE;
-use weir_api::graphs::{AppliedGraph, AppliedList, GraphSummary, ListOutcome};
+use weir_api::graphs::{AppliedGraph, AppliedList, GraphSummary, ListOutcome, RemovedLater};
 use weir_api::plan::Plan;
 use weir_api::problem::{Mistake, Problem};
 use weir_api::status::{GraphStatus, State as Life};
@@ -284,7 +284,7 @@ pub(super) async fn put_list(
 async fn take_back(app: &App, id: &str, before: Option<&Stored>, by: &Principal) {
     let always = Precondition::default();
     let done = match before {
-        None => app.remove_alone(id, &always, by).await,
+        None => app.remove_alone(id, &always, by).await.map(drop),
         Some(stored) => app.restore(id, stored).await,
     };
     if let Err(e) = done {
@@ -351,17 +351,21 @@ pub(super) async fn delete(
     caller: Caller,
     Path(id): Path<String>,
     condition: Precondition,
-) -> Result<StatusCode, Problem> {
+) -> Result<Response, Problem> {
     let left = !app.view().graphs.contains_key(&id) && caller.can(&Action::ChangeNodes);
     if left {
         to_the_end(async move { app.remove(&id, &condition, caller.principal()).await }).await?;
-        return Ok(StatusCode::NO_CONTENT);
+        return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let stored = app.graph_for(&id, |g| caller.can(&Action::ListGraph(g)))?;
     caller.may(&Action::DeleteGraph(stored.graph.owned(&id)))?;
     caller.before(tag(&stored));
-    to_the_end(async move { app.remove(&id, &condition, caller.principal()).await }).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let graph = id.clone();
+    let removed = to_the_end(async move { app.remove(&graph, &condition, caller.principal()).await });
+    Ok(match removed.await? {
+        None => StatusCode::NO_CONTENT.into_response(),
+        Some(reason) => (StatusCode::ACCEPTED, Json(RemovedLater { id, reason })).into_response(),
+    })
 }
 
 /// State and figures of a graph, of all its nodes together.

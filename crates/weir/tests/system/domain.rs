@@ -180,7 +180,7 @@ fn nodes_join_and_a_graph_goes_to_one_of_them() {
     assert!(domain.node("n1", Some(&other)).wait().stderr.contains("its authority has another pin"));
     let unknown = format!("{}@{pin}", secret.chars().rev().collect::<String>());
     assert!(domain.node("n1", Some(&unknown)).wait().stderr.contains("token"));
-    let _n1 = domain.node("n1", Some(&token));
+    let mut n1 = domain.node("n1", Some(&token));
     until("n1", || domain.is_online("n1"));
     // The token was for one node.
     assert!(domain.node("n2", Some(&token)).wait().stderr.contains("used as often as it may be"));
@@ -228,6 +228,25 @@ fn nodes_join_and_a_graph_goes_to_one_of_them() {
     });
     assert!(domain.weir(&["uncordon", "n1"]).fails(1).contains("there is no node 'n1'"));
     domain.weir(&["delete", "wire"]).ok();
+    // With a token it joins again, as another node of that name.
+    n1.interrupt();
+    let token = domain.weir(&["token"]).ok();
+    n1 = domain.node("n1", Some(token.trim()));
+    until("n1 is back", || domain.is_online("n1"));
+    // And its name need not be told again.
+    n1.interrupt();
+    let (socket, store) = (lab.path("n1.sock"), lab.path("n1.db"));
+    let command = [WEIR, "node", "--socket", &socket, "--store", &store, "--images", "images"];
+    let _n1 = lab.ns("n1").spawn_in_network(&[&command[..], &["--join", CONTROLLER]].concat());
+    until("n1 is back", || domain.is_online("n1") && domain.knows("n1"));
+    // A document and --on do not contradict each other, and a cordoned node gets no part of a graph.
+    let there = WIRE.replace("name: wire", "name: wire\nnode: n1");
+    assert!(domain.apply(&there, &["--on", "n3"]).fails(1).contains("the document names node 'n1'"));
+    domain.weir(&["cordon", "n1"]).ok();
+    domain.weir(&["uncordon", "n2"]).ok();
+    let e = domain.apply(SPAN, &[]).fails(1);
+    assert!(e.contains("it is cordoned"), "{e}");
+    assert_eq!(domain.ps(), []);
     domain.stop_engines();
 }
 
