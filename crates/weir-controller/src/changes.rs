@@ -30,10 +30,9 @@ pub(crate) fn tag(stored: &Stored) -> String {
     format!("{}-{text}", stored.revision)
 }
 
-/// How long until the store is tried again.
+/// How long until the store is tried again, and how often.
 const RETRY: Duration = Duration::from_millis(200);
-/// The same at most.
-const LONGEST_RETRY: Duration = Duration::from_secs(10);
+const TRIES: u32 = 10;
 
 /// The nodes, for people.
 fn at(nodes: &[String]) -> String {
@@ -260,16 +259,21 @@ impl Controller {
 
     /// Nodes that were asked for a change that failed get back what they had, as the store says that it was.
     async fn take_back(&self, id: &str, nodes: &[String]) {
-        let mut pause = RETRY;
+        let mut tries = 0;
         let mut before = loop {
             let name = id.to_owned();
             match self.blocking(move |s| s.roll_back(&name).and_then(|_| s.graphs())).await {
                 Ok(mut graphs) => break graphs.remove(id),
-                // A proposal that stays would be done when the controller starts again.
-                Err(e) => tracing::error!("graph {id}: what was before is not kept yet: {e}"),
+                // Others wait. What is known here holds until the controller starts again.
+                Err(e) if tries == TRIES => {
+                    tracing::error!(
+                        "graph {id}: what was before is not kept: {e}; apply it again when the store works"
+                    );
+                    break self.view().graphs.get(id).cloned();
+                }
+                Err(_) => tries += 1,
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_RETRY);
+            tokio::time::sleep(RETRY).await;
         };
         for node in nodes {
             match before.as_mut().and_then(|b| b.graph.parts.get_mut(node)) {
@@ -287,7 +291,10 @@ impl Controller {
         }
         self.edit(|v| match before {
             Some(before) => _ = v.graphs.insert(id.to_owned(), before),
-            None => _ = v.graphs.remove(id),
+            None => {
+                v.graphs.remove(id);
+                v.removed.insert(id.to_owned());
+            }
         });
     }
 

@@ -304,7 +304,10 @@ impl Store {
     pub fn roll_back(&self, id: &str) -> Result<Option<DomainGraph>> {
         let previous: Option<String> = self.db.with(|db| {
             let tx = db.transaction()?;
-            tx.execute("DELETE FROM graphs WHERE id = ?1 AND previous = ''", [id])?;
+            if tx.execute("DELETE FROM graphs WHERE id = ?1 AND previous = ''", [id])? > 0 {
+                // A node that was asked, and did not answer, may have it all the same.
+                tx.execute("INSERT OR REPLACE INTO removed (id) VALUES (?1)", [id])?;
+            }
             let back = "UPDATE graphs SET graph = previous, previous = NULL, revision = revision - 1
                  WHERE id = ?1 AND previous IS NOT NULL";
             tx.execute(back, [id])?;

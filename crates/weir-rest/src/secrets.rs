@@ -27,7 +27,9 @@ pub fn masked(document: &Value, secrets: &Secrets) -> Value {
 
 /// A document in which secrets that are not told are what they were in the one before.
 pub fn restored(graph: ServiceGraph, before: &Value, secrets: &Secrets) -> ServiceGraph {
-    if secrets.is_empty() {
+    // Another tenant's, or another image's, is another secret: it would be told where it is none.
+    let tenant = graph.tenant.as_ref().map(ToString::to_string);
+    if secrets.is_empty() || before.get("tenant").and_then(Value::as_str) != tenant.as_deref() {
         return graph;
     }
     let known = |function: &str, name: &str| -> Option<ParamValue> {
@@ -44,7 +46,12 @@ pub fn restored(graph: ServiceGraph, before: &Value, secrets: &Secrets) -> Servi
         }
     };
     let mut parts = graph.clone().into_parts();
+    let canonical = graph.to_json();
+    let now = canonical.get("sffg").and_then(|g| g.get("SFs")).and_then(Value::as_array);
     for f in &mut parts.functions {
+        if !same_image(before.get("SFs").and_then(Value::as_array), now, f.id.as_str()) {
+            continue;
+        }
         for (name, value) in &mut f.params {
             if is_mask(value)
                 && let Some(secret) = known(f.id.as_str(), name)
@@ -55,6 +62,15 @@ pub fn restored(graph: ServiceGraph, before: &Value, secrets: &Secrets) -> Servi
     }
     // It was well formed before, and has other values only.
     ServiceGraph::from_parts(&parts).unwrap_or(graph)
+}
+
+/// Whether a function asks for the same image in two lists of functions.
+fn same_image(before: Option<&Vec<Value>>, now: Option<&Vec<Value>>, id: &str) -> bool {
+    let of = |list: Option<&Vec<Value>>| {
+        let f = list?.iter().find(|f| f.get("id").and_then(Value::as_str) == Some(id))?;
+        Some(["name", "template", "capability", "constraints", "kind"].map(|key| f.get(key).cloned()))
+    };
+    of(before).is_some_and(|b| Some(b) == of(now))
 }
 
 /// Whether a value stands for a secret.

@@ -102,7 +102,11 @@ impl NodeClient {
     /// A client of the node at `url`, such as `http://127.0.0.1:8080`. Nothing is sent yet.
     pub fn new(url: &str) -> NodeClient {
         let url = url.trim_end_matches('/');
-        let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
+        // Schemes are the same in any case (RFC 3986, section 3.1); what follows looks for them in this one.
+        let url = match url.split_once("://") {
+            Some((scheme, rest)) => format!("{}://{rest}", scheme.to_ascii_lowercase()),
+            None => format!("http://{url}"),
+        };
         NodeClient {
             url,
             agent: agent(None, None),

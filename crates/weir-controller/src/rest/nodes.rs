@@ -165,6 +165,12 @@ pub(super) async fn token(
     body: Received,
 ) -> Result<impl IntoResponse, Problem> {
     caller.may(&Action::MakeJoinTokens)?;
+    if body.as_ref().is_ok_and(axum::body::Bytes::is_empty) {
+        return Err(Problem::new(
+            StatusCode::BAD_REQUEST,
+            "the body says what the token is for; {} is for one node and an hour",
+        ));
+    }
     let TokenRequest { uses, seconds } = json(body)?.0;
     let (most, longest) = TOKEN;
     if !(1..=most).contains(&uses) || !(1..=longest).contains(&seconds) {

@@ -12,7 +12,7 @@ use weir_api::domain::{Capability, Domain};
 use weir_api::images::{ImageDetails, ImageList};
 use weir_api::node::DeviceList;
 use weir_api::problem::Problem;
-use weir_auth::{Action, Function, Graph};
+use weir_auth::{Action, Function};
 use weir_rest::extract::Path;
 use weir_rest::login::Caller;
 
@@ -32,49 +32,87 @@ async fn forward(app: &App, node: &str, path: &str, request: Request<Body>) -> R
     Ok(response.map(Body::new).into_response())
 }
 
-/// What is behind a graph: at the node that has the graph, or the function that the path names.
-pub(super) async fn graph(
-    State(app): State<App>,
-    caller: Caller,
-    Path((id, path)): Path<(String, String)>,
+fn to_read(function: Function<'_>) -> Action<'_> {
+    Action::ReadHandler(function)
+}
+
+fn to_write(function: Function<'_>) -> Action<'_> {
+    Action::WriteHandler(function)
+}
+
+fn to_read_log(function: Function<'_>) -> Action<'_> {
+    Action::ReadLog(function)
+}
+
+fn to_enter(function: Function<'_>) -> Action<'_> {
+    Action::Shell(function)
+}
+
+/// What is behind a function of a graph, at the node that has it, for who may do that with it.
+async fn function(
+    app: &App,
+    caller: &Caller,
+    (id, name): (&str, &str),
+    action: fn(Function<'_>) -> Action<'_>,
     request: Request<Body>,
 ) -> Result<Response, Problem> {
-    let stored = app.graph_for(&id, |g| caller.can(&Action::ListGraph(g)))?;
-    may(&caller, stored.graph.owned(&id), request.method(), &path)?;
-    let whole = stored.graph.document.get("requirements").and_then(|r| r.as_array());
-    if request.method() == Method::PUT && stored.graph.parts.len() > 1 && whole.is_some_and(|r| !r.is_empty())
-    {
+    let stored = app.graph_for(id, |g| caller.can(&Action::ListGraph(g)))?;
+    caller.may(&action(Function { graph: stored.graph.owned(id), id: name }))?;
+    let required = stored.graph.document.get("requirements").and_then(|r| r.as_array());
+    let required = required.is_some_and(|r| !r.is_empty());
+    if request.method() == Method::PUT && stored.graph.parts.len() > 1 && required {
         let text = "what the graph requires was proved of its document over all of its nodes, and would not be of what is written: change the document";
         return Err(Problem::new(StatusCode::CONFLICT, text));
     }
     let first = stored.graph.parts.keys().next().ok_or_else(Problem::internal)?;
-    let function = path.strip_prefix("functions/").and_then(|rest| rest.split('/').next());
-    let node = function.and_then(|f| {
-        // One within a function that is made of functions is where that is.
-        let outer = f.split('.').next().unwrap_or(f);
-        stored.graph.functions.get(f).or_else(|| stored.graph.functions.get(outer))
-    });
-    let node = node.unwrap_or(first);
-    let whole = request.uri().path();
+    // One within a function that is made of functions is where that is.
+    let outer = name.split('.').next().unwrap_or(name);
+    let functions = &stored.graph.functions;
+    let node = functions.get(name).or_else(|| functions.get(outer)).unwrap_or(first);
     // As it came, with what is escaped in it.
-    let path = whole.split_once("/graphs/").map_or(path.as_str(), |(_, rest)| rest);
-    forward(&app, node, &format!("/graphs/{path}"), request).await
+    let whole = request.uri().path();
+    let path = whole.split_once("/graphs/").map_or(whole, |(_, rest)| rest).to_owned();
+    forward(app, node, &format!("/graphs/{path}"), request).await
 }
 
-/// Whether somebody may have what is behind a graph.
-fn may(caller: &Caller, graph: Graph<'_>, method: &Method, path: &str) -> Result<(), Problem> {
-    let parts: Vec<&str> = path.split('/').collect();
-    let function = |id| Function { graph, id };
-    match (method, &parts[..]) {
-        (&Method::GET, ["functions", f, "handlers", _]) => caller.may(&Action::ReadHandler(function(f))),
-        (&Method::PUT, ["functions", f, "handlers", _]) => caller.may(&Action::WriteHandler(function(f))),
-        (&Method::GET, ["functions", f, "log"]) => caller.may(&Action::ReadLog(function(f))),
-        (&Method::GET, ["functions", f, "inside"]) => caller.may(&Action::Shell(function(f))),
-        _ => {
-            let text = format!("there is no {method} of '{path}' of a graph");
-            Err(Problem::new(StatusCode::NOT_FOUND, text))
-        }
-    }
+/// Reads a handler.
+pub(super) async fn read(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, name, _)): Path<(String, String, String)>,
+    request: Request<Body>,
+) -> Result<Response, Problem> {
+    function(&app, &caller, (&id, &name), to_read, request).await
+}
+
+/// Writes a handler.
+pub(super) async fn write(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, name, _)): Path<(String, String, String)>,
+    request: Request<Body>,
+) -> Result<Response, Problem> {
+    function(&app, &caller, (&id, &name), to_write, request).await
+}
+
+/// What a function has written.
+pub(super) async fn log(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, name)): Path<(String, String)>,
+    request: Request<Body>,
+) -> Result<Response, Problem> {
+    function(&app, &caller, (&id, &name), to_read_log, request).await
+}
+
+/// How a program is started inside a function.
+pub(super) async fn inside(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, name)): Path<(String, String)>,
+    request: Request<Body>,
+) -> Result<Response, Problem> {
+    function(&app, &caller, (&id, &name), to_enter, request).await
 }
 
 /// What one node says of itself.
@@ -136,7 +174,7 @@ pub(super) async fn image(
 ) -> Result<Json<ImageDetails>, Problem> {
     caller.may(&Action::ReadImages)?;
     let path = request.uri().path().rsplit_once("/images/").map_or(name.as_str(), |(_, rest)| rest);
-    let mut last = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "no node is connected");
+    let mut last = Problem::new(StatusCode::NOT_FOUND, "no node is connected that could have the image");
     for node in app.fleet.names() {
         match app.fleet.call(&node, Method::GET, &format!("/images/{path}"), None).await {
             Ok(image) => return Ok(Json(image)),

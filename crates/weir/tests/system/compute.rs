@@ -451,7 +451,9 @@ fn shared(
     image: impl Fn(&Lab) -> String,
     driver: fn(PathBuf, Sockets, UnboundedSender<Notice>) -> Box<dyn Compute>,
 ) {
-    let lab = Lab::new(&["left", "node", "right"]);
+    let names = ["left", "node", "right"];
+    // DPDK's threads take all of a processor each, and their start its time by the clock.
+    let lab = if kind == Kind::Dpdk { Lab::alone(&names) } else { Lab::new(&names) };
     let functions = PathBuf::from(lab.path("store/weir.functions"));
     let wiring = Shared { id: id(&lab), functions: functions.clone(), kind, image: image(&lab) };
     let sockets = Sockets(lab.path("engine.ports").into());

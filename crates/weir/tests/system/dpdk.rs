@@ -8,7 +8,8 @@ use crate::traffic::{big_file, sha256, web_server};
 
 #[test]
 fn a_dpdk_program_forwards_dies_and_outlives_the_daemon() {
-    let lab = Lab::new(&["client", "node", "server"]);
+    // Its threads take all of a processor each.
+    let lab = Lab::alone(&["client", "node", "server"]);
     let (client, _server) = one_network(&lab);
     let node = Node::start(&lab);
     node.weir(&["apply", &graph(&lab, "testpmd", "")]).ok();
