@@ -4,6 +4,8 @@
 use std::io;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
 
 /// Runs a command line, which has to succeed, and gives what it prints.
 ///
@@ -100,7 +102,14 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+        // The kernel refuses to remove a name while a mount of it is on its way into another mount namespace.
+        for pause in [0, 10, 100, 1000] {
+            sleep(Duration::from_millis(pause));
+            match output(Command::new("ip").args(["netns", "del", &self.0])) {
+                Ok(_) => return,
+                Err(e) => eprintln!("{e}"),
+            }
+        }
     }
 }
 

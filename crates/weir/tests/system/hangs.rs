@@ -91,7 +91,7 @@ fn what_was_written_to_a_function_is_told_and_written_again_when_it_dies() {
     let image = lab.path("images/switch");
     std::fs::create_dir_all(&image).unwrap();
     let manifest = "name: switch\nkind: process\nports: [a, b]\nhandlers: {open: {handler: s.switch, access: rw}, clear: {handler: c.reset, access: w}}\n\
-                    click: 'in_0 -> c :: Counter -> s :: Switch(0) -> out_1; s[1] -> Discard; in_1 -> out_0;'\n";
+                    click: 'in_0 -> c :: Counter -> s :: Switch(0) -> out_1; s[1] -> Discard; in_1 -> out_0; Message(\"at work\");'\n";
     std::fs::write(format!("{image}/function.yaml"), manifest).unwrap();
     let node = Node::start_with(&lab, &["--images", &lab.path("images")]);
     let file = graph_of(&lab, "name: switch");
@@ -121,7 +121,7 @@ fn what_was_written_to_a_function_is_told_and_written_again_when_it_dies() {
 
     // Who follows its output is told when there is no more.
     let mut follower = lab.ns("node").spawn_weir(&["logs", "-f", &id, "f"]);
-    assert!(follower.runs());
+    until("the output so far", || follower.stdout().contains("at work"));
     node.weir(&["delete", &id]).ok();
     until("the end of the output", || !follower.runs());
     let said = follower.wait();

@@ -91,7 +91,7 @@ fn a_process_keeps_its_connections_through_changes_and_outlives_the_daemon() {
     let read =
         |node: &Node, handler: &str| node.weir(&["handler", "read", &lab.name("g"), "f", handler]).ok();
     assert!(read(&node, "rules").contains("icmp"));
-    assert_ne!(client.run(&["nc", "-z", "-w1", "10.0.0.2", "80"]).code, 0);
+    assert_ne!(client.run(&["curl", "-s", "--max-time", "1", "http://10.0.0.2"]).code, 0);
     let status = node.weir(&["--json", "show", &lab.name("g")]).json();
     assert_eq!(status["functions"][0]["engine"], "process");
     let drops = &status["functions"][0]["drops"][0];
