@@ -42,6 +42,8 @@ tcpdump:tcpdump
 tshark:tshark
 udhcpc:udhcpc
 umoci:umoci
+wg:wireguard-tools
+wireguard-go:wireguard-go
 z3:z3
 zsh:zsh
 "

@@ -19,6 +19,9 @@ pub struct Domain {
     pub kinds: Vec<KindStatus>,
     /// What graphs may come to take altogether.
     pub resources: ResourceUse,
+    /// The public key of the node's ends of encrypted tunnels (WireGuard), in base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wireguard: Option<String>,
 }
 
 /// An interface at which graphs can have access points.
@@ -55,7 +58,7 @@ pub struct VlanUse {
 /// A tunnel that a graph has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TunnelUse {
-    /// `gre` or `vxlan`.
+    /// `gre`, `vxlan` or `wireguard` (VXLAN inside of it).
     pub kind: String,
     /// This end's address.
     pub local: String,

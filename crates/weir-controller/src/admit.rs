@@ -16,7 +16,7 @@ use crate::choose::{Candidate, WhyNot, choose, named};
 use crate::facts::{is_composed, needs, secrets};
 use crate::links::{Link, found};
 use crate::place::{Facts, place};
-use crate::split::{NUMBERS, Places, Tunnel, split};
+use crate::split::{Keys, NUMBERS, Places, Tunnel, split};
 use crate::store::{DomainGraph, Part};
 use crate::view::View;
 
@@ -189,7 +189,12 @@ fn over_several(
     let held = held.filter(|t| t.graph != graph.id.as_str()).filter_map(|t| t.key);
     let taken = taken.chain(held).collect();
     let had = before.map_or(&[][..], |b| &b.tunnels);
-    let split = split(graph, &places, &links, had, &taken).map_err(|e| vec![Mistake::from(e.to_string())])?;
+    let key = |(name, n): (&&str, &Facts<'_>)| {
+        Some(((*name).to_owned(), n.domain.wireguard.as_ref()?.parse().ok()?))
+    };
+    let keys: Option<Keys> = view.encrypts.then(|| nodes.iter().filter_map(key).collect());
+    let split = split(graph, &places, &links, keys.as_ref(), had, &taken)
+        .map_err(|e| vec![Mistake::from(e.to_string())])?;
     let by_text = |map: &BTreeMap<_, String>| {
         map.iter().map(|(id, n): (&weir_model::value::Id, _)| (id.to_string(), n.clone())).collect()
     };

@@ -60,12 +60,14 @@ impl Controller {
         login: Login,
         authority: Arc<Authority>,
         certificates: Duration,
+        encrypts: bool,
     ) -> Result<Arc<Controller>, StoreError> {
         let view = View {
             members: store.nodes()?,
             graphs: store.graphs()?,
             removed: store.removed()?,
             known: BTreeMap::new(),
+            encrypts,
         };
         let controller = Arc::new(Controller {
             login: Arc::new(login),

@@ -32,6 +32,8 @@ pub struct Options {
     pub hostnames: Vec<String>,
     /// How long certificates of nodes hold.
     pub certificates: Duration,
+    /// Whether tunnels between nodes are encrypted.
+    pub encrypt: bool,
 }
 
 /// The controller cannot run.
@@ -89,7 +91,7 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()> + Send) ->
     if login.is_new() {
         (options.announce)(&login.new_admin_token()?);
     }
-    let controller = Controller::new(store, login, authority.clone(), options.certificates)?;
+    let controller = Controller::new(store, login, authority.clone(), options.certificates, options.encrypt)?;
     tracing::info!(%address, pin = %authority.pin(), nodes = controller.view().members.len(), "the controller listens");
     let (nodes, dialled) = mpsc::channel(64);
     let attending = tokio::spawn(attend(controller.clone(), dialled));

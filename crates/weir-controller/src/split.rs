@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use weir_model::DocErrors;
 use weir_model::graph::{
     Actions, GraphParts, Match, PortRef, Rule, Sap, SapKind, ServiceGraph, VXLAN_PORT, VxlanSap,
+    WIREGUARD_PORT, WireGuardPeer,
 };
-use weir_model::value::Id;
+use weir_model::value::{Id, PublicKey};
 
 use crate::links::Link;
 
@@ -75,6 +76,9 @@ pub enum SplitError {
         /// To what.
         place: String,
     },
+    /// Tunnels are to be encrypted.
+    #[error("tunnels between nodes are encrypted, and node '{0}' says no key; a newer Weir on it does")]
+    NoKey(String),
     /// There are no numbers for tunnels left.
     #[error("all {} numbers of tunnels are in use", NUMBERS.count())]
     NoNumber,
@@ -173,21 +177,31 @@ fn sap_id(number: u32) -> Result<Id, DocErrors> {
     text.parse().map_err(|_| DocErrors::one(None, format!("{text} is no identifier"), ""))
 }
 
+/// The public keys of nodes between which tunnels are encrypted.
+pub type Keys = BTreeMap<String, PublicKey>;
+
 /// A tunnel's access point at one of its ends.
-fn sap(links: &[Link], tunnel: &Tunnel, node: &str) -> Result<Option<Sap>, DocErrors> {
+fn sap(links: &[Link], keys: Option<&Keys>, tunnel: &Tunnel, node: &str) -> Result<Option<Sap>, SplitError> {
     let other = if tunnel.from == node { &tunnel.to } else { &tunnel.from };
     let ends = links.iter().filter_map(|l| l.from(node)).find(|(_, end)| end.node == *other);
     let Some((here, there)) = ends else { return Ok(None) };
+    let peer = |keys: &Keys| match keys.get(other) {
+        Some(key) => Ok(WireGuardPeer { public_key: *key, udp_port: WIREGUARD_PORT }),
+        None => Err(SplitError::NoKey(other.clone())),
+    };
+    let wireguard = keys.map(peer).transpose()?;
+    let id = sap_id(tunnel.number).map_err(|what| SplitError::Part { node: node.to_owned(), what })?;
     let vxlan = VxlanSap {
         vni: tunnel.number,
         local_ip: here.address.into(),
         remote_ip: there.address.into(),
         udp_port: VXLAN_PORT,
+        wireguard,
     };
-    Ok(Some(Sap { id: sap_id(tunnel.number)?, name: None, node: None, kind: SapKind::Vxlan { vxlan } }))
+    Ok(Some(Sap { id, name: None, node: None, kind: SapKind::Vxlan { vxlan } }))
 }
 
-/// Splits a graph. Numbers of `taken` belong to other graphs; `before` are the tunnels that this one has.
+/// Splits a graph. With `keys`, tunnels are encrypted. Numbers of `taken` belong to other graphs; `before` are the tunnels that this one has.
 ///
 /// # Errors
 /// See [`SplitError`].
@@ -195,6 +209,7 @@ pub fn split(
     graph: &ServiceGraph,
     places: &Places,
     links: &[Link],
+    keys: Option<&Keys>,
     before: &[Tunnel],
     taken: &BTreeSet<u32>,
 ) -> Result<Split, SplitError> {
@@ -247,8 +262,7 @@ pub fn split(
     }
     for tunnel in &tunnels.made {
         for node in [&tunnel.from, &tunnel.to] {
-            let bad = |what| SplitError::Part { node: node.clone(), what };
-            if let Some(sap) = sap(links, tunnel, node).map_err(bad)? {
+            if let Some(sap) = sap(links, keys, tunnel, node)? {
                 parts.entry(node.clone()).or_insert_with(empty).saps.push(sap);
             }
         }
@@ -323,7 +337,7 @@ flowrules:
     fn each_node_gets_its_functions_and_rules_and_tunnels_to_the_others() {
         let graph = ServiceGraph::parse(GRAPH).unwrap();
         let links = [link(1, 2), link(2, 3), link(1, 3)];
-        let split = split(&graph, &places("n2"), &links, &[], &BTreeSet::from([0x80_0000])).unwrap();
+        let split = split(&graph, &places("n2"), &links, None, &[], &BTreeSet::from([0x80_0000])).unwrap();
         assert_eq!(
             rules(&split.parts["n1"]),
             ["sap:lan to sap:tunnel-800001", "sap:tunnel-800004 to sap:lan", "sap:tunnel-800005 to sap:lan"]
@@ -348,17 +362,19 @@ flowrules:
         let SapKind::Vxlan { vxlan: receiver } = vxlan("n2", "tunnel-800001") else { panic!() };
         assert_eq!((sender.local_ip, sender.remote_ip), (receiver.remote_ip, receiver.local_ip));
         // The same again has the same numbers, also when something else is new.
-        let again = super::split(&graph, &places("n2"), &links, &split.tunnels, &BTreeSet::new()).unwrap();
+        let again =
+            super::split(&graph, &places("n2"), &links, None, &split.tunnels, &BTreeSet::new()).unwrap();
         assert_eq!(again, split);
     }
 
     #[test]
     fn nodes_in_between_pass_packets_on() {
         let graph = ServiceGraph::parse(GRAPH).unwrap();
-        let split = split(&graph, &places("n1"), &[link(1, 2), link(2, 3)], &[], &BTreeSet::new()).unwrap();
+        let split =
+            split(&graph, &places("n1"), &[link(1, 2), link(2, 3)], None, &[], &BTreeSet::new()).unwrap();
         assert!(split.parts["n2"].functions.is_empty());
         assert_eq!(rules(&split.parts["n2"]).len(), 3, "to wan, to fw:out, to lan");
-        let e = super::split(&graph, &places("n1"), &[link(1, 2)], &[], &BTreeSet::new()).unwrap_err();
+        let e = super::split(&graph, &places("n1"), &[link(1, 2)], None, &[], &BTreeSet::new()).unwrap_err();
         assert_eq!(e.to_string(), "no link leads from node 'n1' to node 'n3', where 'sap:wan' is");
     }
 
@@ -368,7 +384,7 @@ flowrules:
         let graph = ServiceGraph::parse(&text).unwrap();
         let mut places = places("n1");
         places.saps.insert("wan".parse().unwrap(), "n1".into());
-        let split = split(&graph, &places, &[], &[], &BTreeSet::new()).unwrap();
+        let split = split(&graph, &places, &[], None, &[], &BTreeSet::new()).unwrap();
         assert_eq!((split.parts.len(), split.tunnels.len()), (1, 0));
         assert_eq!(split.parts["n1"], graph);
     }

@@ -34,6 +34,8 @@ pub struct View {
     pub removed: BTreeSet<String>,
     /// What is known of each node.
     pub known: BTreeMap<String, Known>,
+    /// Whether tunnels between nodes are encrypted.
+    pub encrypts: bool,
 }
 
 impl View {

@@ -1,7 +1,8 @@
 //! Ports: where packets enter and leave a process.
 //!
 //! A [`Port`] receives and sends batches without blocking. There are ports in [`memory`] (paired queues), on [`pcap`]
-//! files, on [`socket`]s, on memory that is shared with other processes ([`memif`], [`vhost`]), on the outer packets of [`tunnel`]s, and on
+//! files, on [`socket`]s, on memory that is shared with other processes ([`memif`], [`vhost`]), on the outer packets of [`tunnel`]s, inside of
+//! [`wireguard`]'s, and on
 //! network interfaces ([`interface`], which chooses between [`af_packet`] and [`af_xdp`]). A [`Poller`] sleeps until one of several
 //! ports is readable.
 //!
@@ -30,6 +31,7 @@ pub mod tunnel;
 pub mod vhost;
 mod vnet;
 mod wakeup;
+pub mod wireguard;
 
 use std::sync::atomic;
 

@@ -8,6 +8,7 @@ use crate::socket::{self, SocketPort};
 use crate::tap::{self, TapPort};
 use crate::tunnel::{self, TunnelPort};
 use crate::vhost::{self, VhostPort};
+use crate::wireguard::{self, WireGuardPort};
 use crate::{Netns, Port, PortError, interface};
 
 /// A port that can be opened. A new kind of port is a file of its own, and a variant here.
@@ -35,6 +36,8 @@ pub enum PortSpec {
     Socket(socket::Options),
     /// On the outer packets of tunnels.
     Tunnel(tunnel::Options),
+    /// Inside of WireGuard's packets.
+    WireGuard(wireguard::Options),
 }
 
 impl PortSpec {
@@ -61,6 +64,7 @@ impl PortSpec {
             PortSpec::Vhost(options) => options.to_string(),
             PortSpec::Socket(options) => options.kind.to_string(),
             PortSpec::Tunnel(options) => options.to_string(),
+            PortSpec::WireGuard(options) => options.to_string(),
         }
     }
 
@@ -81,6 +85,7 @@ impl PortSpec {
         match self {
             PortSpec::Memif(options) => PortSpec::Memif(options.in_folder(folder)),
             PortSpec::Vhost(options) => PortSpec::Vhost(options.in_folder(folder)),
+            PortSpec::WireGuard(options) => PortSpec::WireGuard(options.in_folder(folder)),
             other => other.clone(),
         }
     }
@@ -101,7 +106,8 @@ impl PortSpec {
             | PortSpec::Memif(_)
             | PortSpec::Vhost(_)
             | PortSpec::Socket(_)
-            | PortSpec::Tunnel(_) => self == open,
+            | PortSpec::Tunnel(_)
+            | PortSpec::WireGuard(_) => self == open,
         }
     }
 
@@ -117,6 +123,7 @@ impl PortSpec {
             PortSpec::Vhost(options) => Box::new(VhostPort::open(options)?),
             PortSpec::Socket(options) => Box::new(SocketPort::open(options)?),
             PortSpec::Tunnel(options) => Box::new(TunnelPort::open(options)?),
+            PortSpec::WireGuard(options) => Box::new(WireGuardPort::open(options)?),
         })
     }
 

@@ -12,6 +12,7 @@ mod fields;
 mod flow;
 mod headers;
 mod view;
+mod wireguard;
 
 pub use addr::{AddrError, EtherAddr, Ipv4Prefix};
 pub use describe::{describe, describe_ip};
@@ -19,6 +20,7 @@ pub use fields::{Fields, frame_fields, ip_fields};
 pub use flow::FlowKey;
 pub use headers::{Headers, Network};
 pub use view::{Arp, Ethernet, HeaderError, Icmp, Ipv4, Ipv6, Tcp, Udp, Vlan};
+pub use wireguard::{NoWireGuardKey, WireGuardKey};
 
 /// EtherType numbers (IEEE 802 numbers, IANA).
 pub mod ethertype {

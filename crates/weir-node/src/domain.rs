@@ -57,7 +57,8 @@ impl<D: DataPlane> Node<D> {
         let overcommit = self.overcommit;
         let described =
             spawn_blocking(move || describe(&interfaces(), &view, &images, &drivers, &accounts, overcommit));
-        described.await.unwrap_or_default()
+        let wireguard = self.wireguard.as_ref().map(ToString::to_string);
+        Domain { wireguard, ..described.await.unwrap_or_default() }
     }
 }
 
@@ -100,6 +101,7 @@ fn changed(before: &Domain, now: &Domain) -> String {
         ("capabilities", before.capabilities != now.capabilities),
         ("images", before.images != now.images),
         ("kinds of functions", before.kinds != now.kinds),
+        ("the key of tunnels", before.wireguard != now.wireguard),
         ("resources", before.resources != now.resources),
     ];
     let parts: Vec<&str> = parts.iter().filter(|(_, changed)| *changed).map(|(name, _)| *name).collect();
@@ -152,8 +154,13 @@ fn describe(
                     _ => end.graph = Some(a.graph.clone()),
                 }
             }
-            (base @ (Base::Gre { local } | Base::Vxlan { local, .. }), Part::Tunnel(tunnel)) => {
-                let kind = if matches!(base, Base::Gre { .. }) { "gre" } else { "vxlan" };
+            (base, Part::Tunnel(tunnel)) => {
+                let (kind, local) = match base {
+                    Base::Gre { local } => ("gre", local),
+                    Base::WireGuard(w) => ("wireguard", &w.local),
+                    Base::Vxlan { local, .. } => ("vxlan", local),
+                    Base::Interface(_) | Base::Host(_) => continue,
+                };
                 tunnels.push(TunnelUse {
                     kind: kind.to_owned(),
                     local: local.to_string(),
@@ -174,6 +181,7 @@ fn describe(
         images: images.templates.values().map(|t| domain_image(t, drivers)).collect(),
         kinds: kinds(drivers),
         resources: resources(accounts, overcommit),
+        wireguard: None,
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use weir_click::{ElementDecl, Graph};
-use weir_model::graph::{Function, HostStackSap, SapKind, ServiceGraph, VXLAN_PORT, VlanSap};
+use weir_model::graph::{Function, HostStackSap, SapKind, ServiceGraph, VXLAN_PORT, VlanSap, WIREGUARD_PORT};
 use weir_model::template::{Access, Template};
 use weir_plan::{AnyClass, Classes, PlanError, Problem, Reach};
 use weir_switch::compile::{CompileError, FunctionPlan};
@@ -103,6 +103,15 @@ fn check_access(graph: &ServiceGraph) -> Vec<CompileError> {
                  {tenant}: remove 'tenant', or 'udp-port'"
             );
             errors.push(CompileError { at: format!("{at}.udp-port"), what });
+        }
+        if let (SapKind::Vxlan { vxlan }, Some(tenant)) = (&sap.kind, &graph.tenant)
+            && vxlan.wireguard.as_ref().is_some_and(|w| w.udp_port != WIREGUARD_PORT)
+        {
+            let what = format!(
+                "only a graph of the operator's may have another UDP port than {WIREGUARD_PORT}, and this one is of the tenant \
+                 {tenant}: remove 'tenant', or 'udp-port'"
+            );
+            errors.push(CompileError { at: format!("{at}.wireguard.udp-port"), what });
         }
         if let (SapKind::HostStack { .. }, Some(tenant)) = (&sap.kind, &graph.tenant) {
             let what = format!(

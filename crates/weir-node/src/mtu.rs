@@ -16,6 +16,7 @@ fn mtus(graph: &DesiredGraph) -> Vec<Mtu> {
             (Base::Vxlan { local, .. } | Base::Gre { local }, Part::Tunnel(tunnel)) => {
                 weir_io::tunnel::route_mtu(*local, tunnel.remote)?
             }
+            (Base::WireGuard(w), _) => weir_io::tunnel::route_mtu(w.local, w.remote)?,
             (Base::Vxlan { .. } | Base::Gre { .. }, _) => return None,
         };
         Some(Mtu { sap: a.sap, base: a.base, part: a.part, carrier })

@@ -27,6 +27,7 @@ use crate::view::Failure;
 use weir_api::events::Kind;
 use weir_api::status::{Drift, State};
 use weir_auth::{Action, Principal};
+use weir_net::WireGuardKey;
 use weir_protocol::{Answer, Command};
 use weir_rest::events::Events;
 use weir_rest::login::Login;
@@ -57,6 +58,8 @@ pub struct Node<D> {
     pub drivers: Drivers,
     images: Vec<PathBuf>,
     archives: Option<Arc<Archives>>,
+    /// The public key of its ends of encrypted tunnels.
+    pub(crate) wireguard: Option<WireGuardKey>,
     /// Workers of the data plane.
     pub(crate) workers: usize,
     /// Whether functions have cores of their own.
@@ -100,6 +103,7 @@ impl<D: DataPlane> Node<D> {
             drivers: Drivers::default(),
             images,
             archives: None,
+            wireguard: None,
             workers: 1,
             bound: Mutex::default(),
             resources: Resources::of_machine(),

@@ -26,7 +26,7 @@ pub fn lsi0_of(interface: &str) -> String {
 pub type PlaceId = (String, Part);
 
 /// The links of an access point.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Links {
     /// By which the graph gets what arrives.
     pub to: String,
@@ -213,9 +213,15 @@ pub fn reconcile(wanted: &BTreeMap<&str, Option<&DesiredGraph>>, running: &Runni
     }
     let mut gone = Vec::new();
     let bases = bases(wanted);
-    for (interface, mut points) in points(wanted, running) {
+    let mut changes = points(wanted, running);
+    let mut left = BTreeMap::new();
+    for (interface, points) in leaving(&mut changes, running) {
+        left.insert(interface.clone(), points.len());
+        steps.push(Step::Attach { interface, points });
+    }
+    for (interface, mut points) in changes {
         let (known, count) = match running.interfaces.get(&interface) {
-            Some((tag, count)) => (Some(tag), *count),
+            Some((tag, count)) => (Some(tag), count - left.get(&interface).unwrap_or(&0)),
             None => (None, 0),
         };
         let removed = points.iter().filter(|p| p.links.is_none()).count();
@@ -302,6 +308,26 @@ fn points(wanted: &BTreeMap<&str, Option<&DesiredGraph>>, running: &Running) -> 
     removed
 }
 
+/// Takes out what has to go first: a link is one access point's at a time, so one that moves to another interface leaves its old one before.
+fn leaving(changes: &mut BTreeMap<String, Vec<Point>>, running: &Running) -> Vec<(String, Vec<Point>)> {
+    let arrivals = changes.iter().flat_map(|(interface, points)| {
+        points.iter().filter_map(move |p| Some((p.links.clone()?, interface.clone())))
+    });
+    let arrivals: BTreeMap<Links, String> = arrivals.collect();
+    let mut leaving = Vec::new();
+    for (interface, points) in changes {
+        let moves = |p: &mut Point| {
+            let had = running.points.get(&(interface.clone(), p.part)).filter(|_| p.links.is_none());
+            had.and_then(|links| arrivals.get(links)).is_some_and(|to| to != interface)
+        };
+        let points: Vec<Point> = points.extract_if(.., moves).collect();
+        if !points.is_empty() {
+            leaving.push((interface.clone(), points));
+        }
+    }
+    leaving
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,6 +361,7 @@ mod tests {
                         Some(links) => {
                             assert!(running.graphs.contains_key(links.graph()), "LSI-0 sends to nowhere");
                             assert!(!running.points.contains_key(&place), "{place:?} is taken");
+                            assert!(!running.points.values().any(|l| l == links), "{links:?} are taken");
                             running.add_point(place, links.clone());
                         }
                     }
@@ -410,6 +437,30 @@ mod tests {
         assert_eq!(kinds(&second), wanted);
         second.iter().for_each(|s| carry_out(s, &mut running));
         assert_eq!(kinds(&steps(&[], &running)), ["remove lsi0 eth1", "remove lsi0 eth3", "remove b"]);
+    }
+
+    #[test]
+    fn an_access_point_that_moves_to_another_interface_leaves_its_old_one_first() {
+        let mut running = Running::default();
+        let moves = [
+            (
+                ("eth2", "eth3"),
+                vec!["create lsi0 eth2", "attach eth2 1", "create lsi0 eth3", "attach eth3 1"],
+            ),
+            (("eth3", "eth2"), vec!["attach eth2 1", "attach eth3 1", "attach eth2 1", "attach eth3 1"]),
+            (
+                ("eth3", "eth1"),
+                vec!["attach eth2 1", "create lsi0 eth1", "attach eth1 1", "remove lsi0 eth2"],
+            ),
+        ];
+        for ((left, right), wanted) in moves {
+            let graphs = [desired(&wire("a", left, right))];
+            let next = steps(&graphs, &running);
+            let kinds: Vec<String> = kinds(&next).into_iter().filter(|k| !k.ends_with(" a")).collect();
+            assert_eq!(kinds, wanted);
+            next.iter().for_each(|s| carry_out(s, &mut running));
+            assert_eq!(steps(&graphs, &running), []);
+        }
     }
 
     #[test]

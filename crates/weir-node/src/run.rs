@@ -29,6 +29,8 @@ use crate::rest::router;
 use crate::store::Store;
 use weir_api::events::Kind;
 use weir_auth::secret::Secret;
+use weir_io::wireguard;
+use weir_net::WireGuardKey;
 use weir_oci::Registries;
 use weir_protocol::ports_folder;
 use weir_rest::listen::{self, Entrance, ServerConfig};
@@ -131,6 +133,14 @@ pub enum NodeError {
     /// It cannot join its controller.
     #[error(transparent)]
     Join(#[from] JoinError),
+    /// Its key of encrypted tunnels cannot be had.
+    #[error("cannot have the key of encrypted tunnels, {}", .path.display())]
+    Key {
+        /// The file of the key, or the folder where the data plane finds it.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// Its certificates cannot be read or written.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -168,6 +178,7 @@ pub async fn serve(
     let store = Arc::new(Store::open(&options.store)?);
     let (events, from_engine) = mpsc::channel(1024);
     let sockets = Sockets(ports_folder(&options.socket));
+    let wireguard = wireguard(&options.store, &sockets.0)?;
     let place = EnginePlace { socket: options.socket, command: options.engine_command };
     let (notices, mut noticed) = mpsc::unbounded_channel();
     let functions = options.store.with_extension("functions");
@@ -205,6 +216,7 @@ pub async fn serve(
     let node = node
         .with_resources(options.resources, options.overcommit)
         .with_archives(archives)
+        .with_wireguard(wireguard)
         .with_workers(options.workers);
     let node = node.with_memory(options.graph_memory).with_drivers(drivers).with_containers(containers);
     let node = node.shared();
@@ -245,6 +257,21 @@ pub async fn serve(
         node.end_functions().await;
     }
     Ok(())
+}
+
+/// The node's key of encrypted tunnels, which is made at the first start; the data plane finds it in the folder of its ports.
+fn wireguard(store: &Path, ports: &Path) -> Result<WireGuardKey, NodeError> {
+    let file = store.with_extension("wireguard.key");
+    let key = wireguard::identity(&file).map_err(|source| NodeError::Key { path: file.clone(), source })?;
+    let failed = |source| NodeError::Key { path: ports.to_owned(), source };
+    let link = ports.join(wireguard::KEY_FILE);
+    let file = std::path::absolute(&file).map_err(failed)?;
+    std::fs::create_dir_all(ports).map_err(failed)?;
+    if std::fs::read_link(&link).ok().as_ref() != Some(&file) {
+        _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(&file, &link).map_err(failed)?;
+    }
+    Ok(key)
 }
 
 /// TLS by the node's own authority.

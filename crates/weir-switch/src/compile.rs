@@ -14,7 +14,7 @@ use weir_model::template::{Access, Implementation, Template};
 use weir_net::EtherAddr;
 
 use crate::hash::hash;
-use crate::lsi0::{Attachment, Base, HostInterface, Part, Tunnel, host_interface};
+use crate::lsi0::{Attachment, Base, HostInterface, Part, Tunnel, WireGuard, host_interface};
 use crate::rule::{Action, FlowRule};
 
 /// What a service graph becomes.
@@ -227,7 +227,7 @@ impl Compiler<'_> {
             let interface = match &base {
                 Base::Interface(name) => name,
                 Base::Host(host) => &host.name,
-                Base::Vxlan { .. } | Base::Gre { .. } => "",
+                Base::Vxlan { .. } | Base::WireGuard(_) | Base::Gre { .. } => "",
             };
             for name in [self.graph.id.as_str(), sap.id.as_str(), interface] {
                 if !name.chars().all(|c| c.is_ascii_alphanumeric() || "_.@+-".contains(c)) {
@@ -275,7 +275,13 @@ impl Compiler<'_> {
             SapKind::Vxlan { vxlan } => {
                 let (local, remote) = ends(vxlan.local_ip, vxlan.remote_ip)?;
                 let tunnel = Tunnel { remote, id: Some(vxlan.vni) };
-                (Base::Vxlan { local, port: vxlan.udp_port }, Part::Tunnel(tunnel))
+                let base = match &vxlan.wireguard {
+                    None => Base::Vxlan { local, port: vxlan.udp_port },
+                    Some(w) => {
+                        Base::WireGuard(WireGuard { local, port: w.udp_port, remote, peer: w.public_key.0 })
+                    }
+                };
+                (base, Part::Tunnel(tunnel))
             }
             SapKind::HostStack { host_stack } => {
                 let name = match &host_stack.if_name {

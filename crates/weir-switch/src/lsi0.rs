@@ -12,6 +12,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use weir_model::graph::VXLAN_PORT;
+use weir_net::WireGuardKey;
 
 use crate::hash::hash;
 
@@ -27,6 +29,8 @@ pub enum Base {
         /// The UDP port of both ends.
         port: u16,
     },
+    /// The VXLAN tunnels to one other node inside of WireGuard.
+    WireGuard(WireGuard),
     /// The GRE tunnels at an address of the node.
     Gre {
         /// The address.
@@ -47,6 +51,19 @@ pub struct HostInterface {
     pub ip6: Option<(Ipv6Addr, u8)>,
     /// Largest IP packet in bytes.
     pub mtu: u32,
+}
+
+/// What is encrypted for another node. The VXLAN tunnels inside have their usual port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WireGuard {
+    /// The address of this node.
+    pub local: Ipv4Addr,
+    /// WireGuard's UDP port of both ends.
+    pub port: u16,
+    /// The address of the other node.
+    pub remote: Ipv4Addr,
+    /// The other node's key.
+    pub peer: WireGuardKey,
 }
 
 /// Which packets of a [`Base`] are those of an access point. Its text is that of the element [`ACCESS_POINTS`].
@@ -146,6 +163,15 @@ pub fn lsi0(base: &Base) -> String {
                  -> queue :: Queue(1000) -> socket;\n"
             ),
         ),
+        Base::WireGuard(WireGuard { local, port, remote, peer }) => dispatch(
+            &format!("the VXLAN tunnels between {local} and {remote} inside of WireGuard's"),
+            &format!(
+                "socket :: WireGuardSocket({local}, {port}, {remote}, {peer}, WAIT true) -> check :: CheckIPHeader\n\
+                 -> decap :: VXLANDecap(DPORT {VXLAN_PORT}, ENDS true) -> {ACCESS_POINTS} :: AccessPoints(VNI)\n\
+                 -> finish :: FinishOffloads -> encap :: VXLANEncap({local}, ANNO, ANNO, DPORT {VXLAN_PORT})\n\
+                 -> queue :: Queue(1000) -> socket;\n"
+            ),
+        ),
         Base::Gre { local } => dispatch(
             &format!("the GRE tunnels at {local}"),
             &format!(
@@ -203,6 +229,9 @@ impl fmt::Display for Base {
         match self {
             Base::Interface(name) => write!(f, "{name}"),
             Base::Vxlan { local, port } => write!(f, "vxlan:{local}:{port}"),
+            Base::WireGuard(WireGuard { local, port, remote, peer }) => {
+                write!(f, "wireguard:{local}:{port}:{remote}:{peer}")
+            }
             Base::Gre { local } => write!(f, "gre:{local}"),
             Base::Host(host) => write!(f, "host:{}", host.name),
         }
@@ -217,6 +246,13 @@ impl Base {
             "vxlan" => {
                 let (local, port) = rest.split_once(':')?;
                 Some(Base::Vxlan { local: local.parse().ok()?, port: port.parse().ok()? })
+            }
+            "wireguard" => {
+                let mut parts = rest.split(':');
+                let mut next = || parts.next();
+                let (local, port) = (next()?.parse().ok()?, next()?.parse().ok()?);
+                let (remote, peer) = (next()?.parse().ok()?, next()?.parse().ok()?);
+                Some(Base::WireGuard(WireGuard { local, port, remote, peer }))
             }
             "gre" => Some(Base::Gre { local: rest.parse().ok()? }),
             "host" => host.filter(|h| h.name == rest).cloned().map(Base::Host),
@@ -288,6 +324,7 @@ impl Attachment {
             Base::Host(host) => format!("interface {}", host.name),
             Base::Gre { local } => format!("{tunnel}{local}"),
             Base::Vxlan { local, port } => format!("{tunnel}{local} port {port}"),
+            Base::WireGuard(w) => format!("{tunnel}{} inside of WireGuard", w.local),
         }
     }
 }
@@ -350,7 +387,14 @@ mod tests {
     #[test]
     fn names_and_parts_are_read_again() {
         let local = [10, 0, 0, 1].into();
-        for base in [interface("eth1"), Base::Vxlan { local, port: 4789 }, Base::Gre { local }] {
+        let peer = WireGuardKey([7; 32]);
+        let wireguard = WireGuard { local, port: 51_820, remote: [10, 0, 0, 2].into(), peer };
+        for base in [
+            interface("eth1"),
+            Base::Vxlan { local, port: 4789 },
+            Base::WireGuard(wireguard),
+            Base::Gre { local },
+        ] {
             assert_eq!(Base::of_name(&base.to_string(), None), Some(base));
         }
         let Base::Host(stack) = host("stack") else { unreachable!() };

@@ -36,6 +36,8 @@ pub fn overhead(base: &Base, part: Part) -> u32 {
     match (base, part) {
         // UDP and VXLAN have 8 bytes each.
         (Base::Vxlan { .. }, _) => IPV4 + 8 + 8 + ETHERNET,
+        // WireGuard has an outer header of IPv4 and one of UDP, 16 bytes of its own, and 16 that prove who sent.
+        (Base::WireGuard(_), _) => (IPV4 + 8 + 16 + 16) + IPV4 + 8 + 8 + ETHERNET,
         (Base::Gre { .. }, Part::Tunnel(Tunnel { id: Some(_), .. })) => IPV4 + 8 + ETHERNET,
         (Base::Gre { .. }, _) => IPV4 + 4 + ETHERNET,
         // A VLAN tag is not counted.
@@ -63,6 +65,7 @@ impl Mtu {
         let (carrier, mtu) = (self.carrier(), self.carrier);
         let protocol = match self.base {
             Base::Vxlan { .. } => "VXLAN",
+            Base::WireGuard(_) => "VXLAN inside of WireGuard",
             Base::Gre { .. } => "GRE",
             Base::Interface(_) | Base::Host(_) => return format!("{carrier} has an MTU of {mtu}"),
         };

@@ -109,7 +109,7 @@ pub(super) fn of_node(
         "KernelTun" => {
             both(Framing::Ip, &entry::TUN, named(usize::MAX, "DEVNAME").as_ref(), (inputs, outputs))
         }
-        "TunnelSocket" => both(Framing::Ip, &entry::TUNNEL, None, (inputs, outputs)),
+        "TunnelSocket" | "WireGuardSocket" => both(Framing::Ip, &entry::TUNNEL, None, (inputs, outputs)),
         "Socket" | "McastSocket" => both(Framing::Ethernet, &entry::SOCKET, None, (inputs, outputs)),
         "ICMPPingSource" => {
             let origin = Role::Origin(Framing::Ip, &entry::IP_SOURCE, None);

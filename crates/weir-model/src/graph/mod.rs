@@ -38,7 +38,10 @@ pub use capability::Constraints;
 pub use place::GraphPlace;
 pub(crate) use read::{inner, param_value};
 pub use rule::{Actions, Match, PortRef, Rule, VlanMatch};
-pub use sap::{GreSap, HostStackSap, InterfaceSap, Sap, SapKind, VXLAN_PORT, VlanSap, VxlanSap};
+pub use sap::{
+    GreSap, HostStackSap, InterfaceSap, Sap, SapKind, VXLAN_PORT, VlanSap, VxlanSap, WIREGUARD_PORT,
+    WireGuardPeer,
+};
 pub(crate) use schema::json_schema;
 pub use schema::sffg_json_schema;
 

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::schema;
-use crate::value::{HostAddress, Id, InterfaceName, Name, VlanId, one_or_list};
+use crate::value::{HostAddress, Id, InterfaceName, Name, PublicKey, VlanId, one_or_list};
 
 /// A service access point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -128,6 +128,25 @@ pub struct VxlanSap {
     #[serde(default = "vxlan_port", skip_serializing_if = "is_vxlan_port")]
     #[schemars(range(min = 1))]
     pub udp_port: u16,
+    /// Encrypts the tunnel: VXLAN's packets are sent inside of WireGuard's, and nothing else is taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wireguard: Option<WireGuardPeer>,
+}
+
+/// The UDP port of WireGuard tunnels.
+pub const WIREGUARD_PORT: u16 = 51_820;
+
+/// Whom an encrypted tunnel leads to. This end has the node's key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(deny_unknown_fields)]
+pub struct WireGuardPeer {
+    /// The other end's key.
+    pub public_key: PublicKey,
+    /// WireGuard's UDP port of both ends; 51820 if it is left out.
+    #[serde(default = "wireguard_port", skip_serializing_if = "is_wireguard_port")]
+    #[schemars(range(min = 1))]
+    pub udp_port: u16,
 }
 
 /// The node's TCP/IP stack.
@@ -155,6 +174,15 @@ fn vxlan_port() -> u16 {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_vxlan_port(port: &u16) -> bool {
     *port == VXLAN_PORT
+}
+
+fn wireguard_port() -> u16 {
+    WIREGUARD_PORT
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_wireguard_port(port: &u16) -> bool {
+    *port == WIREGUARD_PORT
 }
 
 fn as_text<S: Serializer>(vlan: &VlanId, s: S) -> Result<S::Ok, S::Error> {

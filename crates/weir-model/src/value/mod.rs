@@ -28,6 +28,7 @@ macro_rules! schema_form {
 }
 
 mod address;
+mod key;
 mod size;
 mod transport;
 mod version;
@@ -40,6 +41,7 @@ use serde::{Serialize, Serializer};
 
 pub(crate) use address::ADDRESS;
 pub use address::{EtherType, HostAddress, IpPrefix, VlanId};
+pub use key::PublicKey;
 pub use size::Size;
 pub use transport::{PortRange, TcpFlags};
 pub use version::{Version, VersionRange};

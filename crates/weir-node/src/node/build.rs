@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use weir_net::WireGuardKey;
 use weir_rest::login::Login;
 
 use super::Node;
@@ -53,6 +54,13 @@ impl<D: DataPlane> Node<D> {
     #[must_use]
     pub fn with_archives(mut self, folder: PathBuf) -> Node<D> {
         self.archives = Some(Arc::new(Archives::new(folder)));
+        self
+    }
+
+    /// With the public key of its ends of encrypted tunnels.
+    #[must_use]
+    pub fn with_wireguard(mut self, key: WireGuardKey) -> Node<D> {
+        self.wireguard = Some(key);
         self
     }
 

@@ -7,7 +7,14 @@ pub(crate) mod control_socket;
 pub(crate) mod mcast_socket;
 pub(crate) mod socket;
 pub(crate) mod tunnel_socket;
+pub(crate) mod wireguard_socket;
 
 /// All classes of this folder.
-pub(crate) const CLASSES: &[NodeClass] =
-    &[chatter_socket::CLASS, control_socket::CLASS, mcast_socket::CLASS, socket::CLASS, tunnel_socket::CLASS];
+pub(crate) const CLASSES: &[NodeClass] = &[
+    chatter_socket::CLASS,
+    control_socket::CLASS,
+    mcast_socket::CLASS,
+    socket::CLASS,
+    tunnel_socket::CLASS,
+    wireguard_socket::CLASS,
+];

@@ -29,6 +29,10 @@ pub(crate) struct Args {
     /// How long certificates of nodes hold, in seconds; nodes renew them in time
     #[arg(long, value_name = "SECONDS", default_value_t = 30 * 86_400, value_parser = clap::value_parser!(u64).range(10..=315_360_000))]
     certificates: u64,
+    /// Encrypt the tunnels of graphs that span nodes (VXLAN inside of WireGuard); nodes have the keys. Holds for graphs that are applied from
+    /// now on
+    #[arg(long)]
+    encrypt: bool,
 }
 
 pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
@@ -46,10 +50,16 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
             ui.print(&serde_json::json!({ "token": token.reveal() }), || format!("{}\n", token.reveal()))?
         );
     }
-    let Args { listen, store, certificates, hostname: hostnames, .. } = args;
+    let Args { listen, store, certificates, hostname: hostnames, encrypt, .. } = args;
     ui.progress(&format!("REST on https://{listen}; Ctrl-C ends the controller, not the nodes"));
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-    let options =
-        Options { announce, hostnames, listen, store, certificates: Duration::from_secs(certificates) };
+    let options = Options {
+        announce,
+        hostnames,
+        listen,
+        store,
+        certificates: Duration::from_secs(certificates),
+        encrypt,
+    };
     runtime.block_on(weir_controller::run(options, shutdown())).map_err(|e| Failure::Other(e.into()))
 }

@@ -10,7 +10,7 @@ use crate::traffic::Stream;
 const CONTROLLER: &str = "https://10.99.0.254:7443";
 
 /// Over three nodes: hosts at n1 and n3, and a firewall at n2.
-const SPAN: &str = "
+pub(crate) const SPAN: &str = "
 id: span
 name: over three nodes
 SFs:
@@ -41,7 +41,7 @@ flowrules:
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 
-fn lab(alone: bool) -> Lab {
+pub(crate) fn lab(alone: bool) -> Lab {
     let names = ["control", "n1", "n2", "n3", "h1", "h2", "h3"];
     let lab = if alone { Lab::alone(&names) } else { Lab::new(&names) };
     lab.ip("control", "link add br0 type bridge");
@@ -69,29 +69,33 @@ fn told(process: &Process, before: &str) -> String {
 }
 
 /// A controller, with an operator's context.
-struct Domain<'l> {
+pub(crate) struct Domain<'l> {
     lab: &'l Lab,
     controller: Process,
 }
 
 impl<'l> Domain<'l> {
     fn start(lab: &'l Lab) -> Domain<'l> {
-        let controller = Domain::spawn(lab);
+        Domain::start_with(lab, &[])
+    }
+
+    pub(crate) fn start_with(lab: &'l Lab, options: &[&str]) -> Domain<'l> {
+        let controller = Domain::spawn(lab, options);
         let (token, pin) = (told(&controller, "admin token: "), told(&controller, "pin="));
         let domain = Domain { lab, controller };
         domain.weir(&["context", "add", "home", CONTROLLER, "--token", &token, "--fingerprint", &pin]).ok();
         domain
     }
 
-    fn spawn(lab: &Lab) -> Process {
+    fn spawn(lab: &Lab, options: &[&str]) -> Process {
         let store = lab.path("controller.db");
         let command = [WEIR, "controller", "--listen", "10.99.0.254:7443", "--store", &store];
-        let controller = lab.ns("control").spawn_in_network(&command);
+        let controller = lab.ns("control").spawn_in_network(&[&command[..], options].concat());
         until("the controller", || controller.stderr().contains("the controller listens"));
         controller
     }
 
-    fn weir(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn weir(&self, arguments: &[&str]) -> Output {
         self.lab.ns("control").weir(arguments)
     }
 
@@ -108,7 +112,7 @@ impl<'l> Domain<'l> {
         self.lab.ns(name).spawn_in_network(&[&command[..], &join[..], token].concat())
     }
 
-    fn join_all(&self) -> Vec<Process> {
+    pub(crate) fn join_all(&self) -> Vec<Process> {
         let token = self.weir(&["token", "--uses", "3"]).ok();
         let nodes = NODES.map(|n| self.node(n, Some(token.trim())));
         until("all nodes", || NODES.iter().all(|n| self.is_online(n) && self.knows(n)));
@@ -129,7 +133,7 @@ impl<'l> Domain<'l> {
         if out.code == 0 { out.json() } else { Value::Null }
     }
 
-    fn apply(&self, document: &str, options: &[&str]) -> Output {
+    pub(crate) fn apply(&self, document: &str, options: &[&str]) -> Output {
         let file = self.lab.write("graph.yaml", document);
         self.weir(&[&["apply", &file], options].concat())
     }
@@ -148,7 +152,7 @@ impl<'l> Domain<'l> {
         list.as_array().unwrap().iter().map(|g| g["id"].as_str().unwrap().to_owned()).collect()
     }
 
-    fn stop_engines(&self) {
+    pub(crate) fn stop_engines(&self) {
         for name in NODES {
             let socket = self.lab.path(&format!("{name}.sock"));
             _ = self.lab.ns(name).weir(&["engine", "--stop", "--socket", &socket]);
@@ -331,7 +335,7 @@ fn nodes_and_the_controller_come_and_go_and_no_packet_is_lost() {
         let health = lab.ns("n1").run(&["curl", "-sS", "http://127.0.0.1:7400/v1/health"]).json();
         health["controller"]["connected"] == false
     });
-    domain.controller = Domain::spawn(&lab);
+    domain.controller = Domain::spawn(&lab, &[]);
     until("all nodes", || NODES.iter().all(|n| domain.is_online(n) && domain.knows(n)));
     assert_eq!(domain.ps(), [("span".into(), "n1, n2, n3".into(), "running".into())]);
     // The same again changes nothing at the nodes.

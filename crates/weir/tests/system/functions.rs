@@ -69,7 +69,8 @@ pub fn left(lab: &Lab) -> Vec<String> {
     found.extend(mounts.lines().filter(|l| l.contains(&lab.path("store"))).map(str::to_owned));
     let links = lab.ip("node", "-o link show");
     found.extend(links.lines().filter(|l| l.contains(" wf")).map(str::to_owned));
-    found.extend(entries(&lab.path("engine.ports")));
+    // The node's key is no graph's.
+    found.extend(entries(&lab.path("engine.ports")).into_iter().filter(|n| !n.ends_with("/wireguard.key")));
     let dpdk = format!("weir-{}", weir_switch::compile::sockets_folder(&lab.name("g"), "f"));
     found.extend(entries("/var/run/dpdk").into_iter().filter(|n| n.ends_with(&dpdk)));
     let files = std::fs::read_dir(lab.path("store/weir.functions")).into_iter().flatten().flatten();

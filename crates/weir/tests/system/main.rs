@@ -12,6 +12,7 @@ mod containers;
 mod direct;
 mod domain;
 mod dpdk;
+mod encrypted;
 mod errors;
 mod functions;
 mod hangs;

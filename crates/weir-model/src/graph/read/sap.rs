@@ -9,7 +9,10 @@ use super::number::{ip, vlan};
 use crate::doc::optional;
 use crate::doc::{At, Fields, Kind, Reader, did_you_mean};
 use crate::error::quote;
-use crate::graph::{GreSap, HostStackSap, InterfaceSap, Sap, SapKind, VXLAN_PORT, VlanSap, VxlanSap};
+use crate::graph::{
+    GreSap, HostStackSap, InterfaceSap, Sap, SapKind, VXLAN_PORT, VlanSap, VxlanSap, WIREGUARD_PORT,
+    WireGuardPeer,
+};
 use crate::value::{HostAddress, Id};
 
 pub(super) fn sap(r: &mut Reader, at: &At<'_>) -> Option<Sap> {
@@ -70,14 +73,23 @@ fn sap_kind(r: &mut Reader, at: &At<'_>, section: &str) -> Option<SapKind> {
             Some(SapKind::Gre { gre: GreSap { local_ip, remote_ip, gre_key } })
         }
         "vxlan" => {
-            let f = r.fields(at, &["vni", "local-ip", "remote-ip", "udp-port"])?;
+            let f = r.fields(at, &["vni", "local-ip", "remote-ip", "udp-port", "wireguard"])?;
             let ends = ends(r, at, &f);
             let vni = f.need(r, "vni", "a VXLAN network identifier");
             let vni = vni.and_then(|at| r.number(&at, "a VXLAN network identifier", 0, 0xff_ffff));
-            let udp_port = optional(f.get("udp-port"), |at| r.number(at, "a UDP port", 1, u16::MAX.into()));
+            let udp_port = udp_port(r, &f, VXLAN_PORT);
+            let wireguard = optional(f.get("wireguard"), |at| wireguard(r, at));
+            if let (Some(Some(_)), Some(at)) =
+                (&wireguard, f.get("udp-port").filter(|_| udp_port != Some(VXLAN_PORT)))
+            {
+                let help = format!(
+                    "leave it out: it is {VXLAN_PORT} inside; \"wireguard\" has a \"udp-port\" of its own"
+                );
+                r.error(&at, "VXLAN inside of WireGuard has no other port", help);
+            }
             let ((local_ip, remote_ip), vni) = (ends?, vni?);
-            let udp_port = udp_port?.and_then(|port| u16::try_from(port).ok()).unwrap_or(VXLAN_PORT);
-            Some(SapKind::Vxlan { vxlan: VxlanSap { vni, local_ip, remote_ip, udp_port } })
+            let vxlan = VxlanSap { vni, local_ip, remote_ip, udp_port: udp_port?, wireguard: wireguard? };
+            Some(SapKind::Vxlan { vxlan })
         }
         _ => {
             let f = r.fields(at, &["ip", "if-name", "mtu"])?;
@@ -88,6 +100,20 @@ fn sap_kind(r: &mut Reader, at: &At<'_>, section: &str) -> Option<SapKind> {
             Some(SapKind::HostStack { host_stack })
         }
     }
+}
+
+/// A field `udp-port`, or what it is without one.
+fn udp_port(r: &mut Reader, f: &Fields<'_>, usual: u16) -> Option<u16> {
+    let port = optional(f.get("udp-port"), |at| r.number(at, "a UDP port", 1, u16::MAX.into()))?;
+    Some(port.and_then(|port| u16::try_from(port).ok()).unwrap_or(usual))
+}
+
+fn wireguard(r: &mut Reader, at: &At<'_>) -> Option<WireGuardPeer> {
+    let f = r.fields(at, &["public-key", "udp-port"])?;
+    let key =
+        f.need(r, "public-key", "the other end's public key").and_then(|at| r.parse(&at, "a public key"));
+    let udp_port = udp_port(r, &f, WIREGUARD_PORT);
+    Some(WireGuardPeer { public_key: key?, udp_port: udp_port? })
 }
 
 /// The addresses of both ends of a tunnel.
@@ -148,8 +174,9 @@ pub(super) fn distinct_saps(r: &mut Reader, at: &At<'_>, saps: &[(usize, Sap)]) 
                 format!("the GRE tunnel {} to {}{key}", gre.local_ip, gre.remote_ip)
             }
             SapKind::Vxlan { vxlan } => {
-                let VxlanSap { vni, local_ip, remote_ip, udp_port } = vxlan;
-                format!("the VXLAN tunnel {local_ip} to {remote_ip} with VNI {vni} (port {udp_port})")
+                let VxlanSap { vni, local_ip, remote_ip, udp_port, wireguard } = vxlan;
+                let inside = if wireguard.is_some() { ", encrypted" } else { "" };
+                format!("the VXLAN tunnel {local_ip} to {remote_ip} with VNI {vni} (port {udp_port}{inside})")
             }
             SapKind::HostStack { host_stack: HostStackSap { if_name: Some(name), .. } } => {
                 format!("the host stack's interface {name}")
