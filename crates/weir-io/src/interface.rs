@@ -167,7 +167,7 @@ pub fn open_in(netns: &Netns, name: &str, options: &Options) -> Result<Box<dyn P
 
 /// The MTU in bytes of an interface of the network namespace of this thread, if there is such a one.
 pub fn mtu(name: &str) -> Option<u32> {
-    let socket = sys::socket().ok()?;
+    let socket = sys::asking().ok()?;
     sys::interface(&socket, name).ok().map(|i| i.mtu)
 }
 
@@ -185,7 +185,7 @@ struct Facts {
 impl Facts {
     /// As far as the kernel tells them.
     fn of(name: &str) -> Facts {
-        let Ok(socket) = sys::socket() else { return Facts::default() };
+        let Ok(socket) = sys::asking() else { return Facts::default() };
         Facts { driver: driver(&socket, name), segments: segments(&socket, name), addressed: addressed(name) }
     }
 }

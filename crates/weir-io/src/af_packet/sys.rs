@@ -20,6 +20,12 @@ pub fn socket() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// A socket for asking about interfaces of the network namespace of this thread, and for nothing else: when a packet socket is closed, the kernel
+/// waits some 50 ms for whoever may still use it.
+pub fn asking() -> io::Result<OwnedFd> {
+    socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).map(OwnedFd::from)
+}
+
 /// Sets a socket option to a plain value.
 pub fn set_option<T: Copy>(fd: &OwnedFd, level: i32, option: i32, value: T) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;

@@ -357,7 +357,7 @@ fn cookie(socket: &OwnedFd) -> io::Result<u64> {
 /// Whether a port of this process takes packets of an interface of this thread's network namespace by AF_XDP.
 pub(crate) fn is_on(name: &str) -> bool {
     let Ok(index) = nix::net::if_::if_nametoindex(name) else { return false };
-    let cookie = sys::socket().and_then(|socket| cookie(&socket));
+    let cookie = sys::asking().and_then(|socket| cookie(&socket));
     cookie.is_ok_and(|cookie| Program::runs_on((cookie, index)))
 }
 

@@ -81,7 +81,7 @@ impl TapPort {
         }
         let (fd, name) =
             setup::attach(name, options.kind).map_err(|e| fail("make the interface (/dev/net/tun)", e))?;
-        let socket = sys::socket().map_err(|e| fail("open a packet socket", e))?;
+        let socket = sys::asking().map_err(|e| fail("open a socket", e))?;
         let mac = match options.kind {
             Kind::Tap => sys::interface(&socket, &name).ok().map(|i| EtherAddr(i.mac)),
             Kind::Tun => None,
