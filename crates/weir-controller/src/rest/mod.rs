@@ -5,6 +5,8 @@ mod joining;
 mod nodes;
 mod proxy;
 mod streams;
+#[cfg(test)]
+mod who_may;
 mod whole;
 
 use std::sync::Arc;

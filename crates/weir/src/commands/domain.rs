@@ -26,6 +26,9 @@ enum What {
     /// The links between the nodes, and how many tunnels of graphs go there
     #[command(alias = "link")]
     Links(Where),
+    /// The tenants, with what they have
+    #[command(alias = "tenant")]
+    Tenants(Where),
 }
 
 /// Options of commands about the whole domain.
@@ -77,6 +80,7 @@ pub(crate) fn get(args: &GetArgs, ui: &Ui) -> Result<(), Failure> {
             let list = args.node.client()?.nodes()?;
             ui.print(&list, || nodes_text(&list.nodes))?;
         }
+        What::Tenants(args) => super::tenant::list(&args.node.client()?, ui)?,
         What::Links(args) => {
             let list = args.node.client()?.links()?;
             ui.print(&list, || {

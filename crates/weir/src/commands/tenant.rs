@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use weir_api::access::{Tenant, TenantSettings};
+use weir_api::client::NodeClient;
 use weir_auth::TenantKind;
 use weir_auth::quota::Quotas;
 
@@ -82,10 +83,7 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
             };
             client.put_tenant(&add.name, &TenantSettings { kind, quotas })?;
         }
-        What::List => {
-            let tenants = client.tenants()?.tenants;
-            ui.print(&tenants, || text(&tenants))?;
-        }
+        What::List => list(&client, ui)?,
         What::Show { name } => {
             let tenant = client.tenant(name)?;
             ui.print(&tenant, || text(std::slice::from_ref(&tenant)))?;
@@ -93,6 +91,12 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         What::Remove { name } => client.remove_tenant(name)?,
     }
     Ok(())
+}
+
+/// Lists the tenants.
+pub(super) fn list(client: &NodeClient, ui: &Ui) -> Result<(), Failure> {
+    let tenants = client.tenants()?.tenants;
+    Ok(ui.print(&tenants, || text(&tenants))?)
 }
 
 fn text(tenants: &[Tenant]) -> String {

@@ -408,10 +408,12 @@ fn a_tenant_of_a_domain_has_its_own_graphs_and_no_others() {
 
 #[test]
 fn the_example_of_the_manual_does_what_it_says() {
-    let program = format!("WEIR={WEIR}");
+    let lab = Lab::new(&[]);
+    let (program, folder) = (format!("WEIR={WEIR}"), format!("TMPDIR={}", lab.path("")));
     let run = repository().join("examples/domain/run");
-    let out = everywhere(&["env", &program, "timeout", "-k", "10", "180", run.to_str().unwrap()]);
+    let out = everywhere(&["env", &program, &folder, "timeout", "-k", "10", "180", run.to_str().unwrap()]);
     let said = out.ok();
+    assert_eq!(everywhere(&["pgrep", "-f", &lab.path("tmp")]).stdout, "", "it leaves no program behind");
     for part in ["three machines", "0% packet loss", "the firewall lets nobody in", "== done"] {
         assert!(said.contains(part), "{part}: {said}");
     }
