@@ -43,6 +43,8 @@ pub enum Kind {
     NodeOnline,
     /// A node of the domain is not connected any more.
     NodeOffline,
+    /// What is required of graphs, whoever applies them, has changed.
+    Policy,
     /// What the node is to others has changed: its end points, what functions it can run, or its resources.
     Domain,
     /// An element printed something. Not kept, and without a number.
@@ -73,6 +75,7 @@ impl Kind {
             Kind::NodeRemoved => "node-removed",
             Kind::NodeOnline => "node-online",
             Kind::NodeOffline => "node-offline",
+            Kind::Policy => "policy",
             Kind::Domain => "domain",
             Kind::Print => "print",
             Kind::Notice => "notice",

@@ -17,6 +17,7 @@ pub mod images;
 pub mod members;
 pub mod node;
 pub mod plan;
+pub mod policies;
 pub mod problem;
 pub mod status;
 pub mod watch;

@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use serde_json::Value;
 use weir_api::plan::{NotPlaced, Placement};
 use weir_api::problem::{Mistake, Problem};
+use weir_auth::TenantKind;
 use weir_model::graph::{Function, GraphParts, InterfaceSap, PortRef, SapKind, ServiceGraph, VlanSap};
 use weir_model::nearest::nearest;
 use weir_model::requirement::Goal;
@@ -16,6 +17,7 @@ use crate::choose::{Candidate, WhyNot, choose, named};
 use crate::facts::{is_composed, needs, secrets};
 use crate::links::{Link, found};
 use crate::place::{Facts, place};
+use crate::policy::{Line, explain, lines, with};
 use crate::split::{Keys, NUMBERS, Places, Tunnel, split};
 use crate::store::{DomainGraph, Part};
 use crate::view::View;
@@ -29,6 +31,18 @@ pub struct Admission {
     pub placement: Placement,
     /// What has to be proved of the whole first, because no node has all of it.
     pub proof: Option<Proof>,
+    /// What policies require, behind what the document does.
+    pub policies: Vec<Line>,
+    /// How much the document requires.
+    pub required: usize,
+}
+
+impl Admission {
+    /// A problem of it, with the policies that it is about.
+    pub fn explain(&self) -> impl Fn(Problem) -> Problem + use<> {
+        let (required, policies) = (self.required, self.policies.clone());
+        move |problem| explain(problem, required, &policies)
+    }
 }
 
 /// A graph over several nodes, as one: no node runs it, but its requirements are proved of it.
@@ -67,12 +81,13 @@ pub fn links(view: &View, online: &BTreeSet<String>) -> Vec<Link> {
     found(nodes(view, online, None).into_iter().map(|(name, n)| (name, n.domain)))
 }
 
-/// Decides where a graph goes. `asked` is a node that all of it is to be on; `without` one that it is to leave.
+/// Decides where a graph goes, whose tenant is of this kind. `asked` is a node that all of it is to be on; `without` one that it is to leave.
 ///
 /// # Errors
 /// It cannot be anywhere, and why.
 pub fn admit(
     document: &Document,
+    kind: Option<TenantKind>,
     asked: Option<&str>,
     view: &View,
     online: &BTreeSet<String>,
@@ -90,6 +105,9 @@ pub fn admit(
         ));
     }
     reserved(graph)?;
+    let policies = lines(&view.policies, graph, kind);
+    let required = graph.requirements.len();
+    let whole_graph = &with(graph, &policies).map_err(|e| explain(e.into(), required, &policies))?;
     let named = named(graph);
     for name in named.iter().copied().chain(asked) {
         if !view.members.contains_key(name) {
@@ -151,9 +169,9 @@ pub fn admit(
                     others: others.collect(),
                     ..Placement::default()
                 };
-                let parts = BTreeMap::from([(choice.node.clone(), graph.clone().on_one_node()?)]);
+                let parts = BTreeMap::from([(choice.node.clone(), whole_graph.clone().on_one_node()?)]);
                 let graph = domain_graph(document, view, whole(graph, &choice.node), parts, Vec::new());
-                return Ok(Admission { graph, placement, proof: None });
+                return Ok(Admission { graph, placement, proof: None, policies, required });
             }
             Err(why) => against = why,
         }
@@ -162,21 +180,24 @@ pub fn admit(
     if asked.is_some() {
         return Err(refused("no node can take the graph").with(reasons(against)));
     }
-    over_several(document, view, online, without, before).map_err(|mistakes| {
+    let several = over_several(document, whole_graph, view, online, without, before);
+    let (graph, placement, proof) = several.map_err(|mistakes| {
         let text = "no node can take the graph as a whole, and no nodes can in parts";
         let text = if one.is_some() { text } else { "no nodes can take the graph" };
         refused(text).with(reasons(against)).with(mistakes)
-    })
+    })?;
+    Ok(Admission { graph, placement, proof, policies, required })
 }
 
-/// A graph in parts, on several nodes.
+/// A graph in parts, on several nodes; `required` is the same with all that is required of it.
 fn over_several(
     document: &Document,
+    required: &ServiceGraph,
     view: &View,
     online: &BTreeSet<String>,
     without: Option<&str>,
     before: Option<&DomainGraph>,
-) -> Result<Admission, Vec<Mistake>> {
+) -> Result<(DomainGraph, Placement, Option<Proof>), Vec<Mistake>> {
     let graph = &document.graph;
     let nodes = nodes(view, online, without);
     let links = found(nodes.iter().map(|(name, n)| (*name, n.domain)));
@@ -210,9 +231,9 @@ fn over_several(
         tunnels: split.tunnels.iter().map(ToString::to_string).collect(),
         others: Vec::new(),
     };
-    let proof = proof(graph, &places, &nodes).map_err(|e| vec![e])?;
+    let proof = proof(required, &places, &nodes).map_err(|e| vec![e])?;
     let graph = domain_graph(document, view, places, split.parts, split.tunnels);
-    Ok(Admission { graph, placement, proof })
+    Ok((graph, placement, proof))
 }
 
 /// The places of a graph that is on one node as a whole.

@@ -20,7 +20,7 @@ use crate::choose::named;
 use crate::controller::Controller;
 use crate::fleet::{FleetError, segment};
 use crate::store::{DomainGraph, Stored};
-use crate::view::plus;
+use crate::view::{View, plus};
 
 /// The entity tag of a graph of the domain.
 pub(crate) fn tag(stored: &Stored) -> String {
@@ -51,7 +51,7 @@ fn one(nodes: &[String]) -> Option<&str> {
 }
 
 /// Whether two graphs are the same but for their text and the tags of their parts.
-fn is_same(a: &DomainGraph, b: &DomainGraph) -> bool {
+pub(crate) fn is_same(a: &DomainGraph, b: &DomainGraph) -> bool {
     let parts = |g: &DomainGraph| -> BTreeMap<String, String> {
         g.parts.iter().map(|(n, p)| (n.clone(), p.document.clone())).collect()
     };
@@ -69,8 +69,20 @@ impl Controller {
         asked: Option<&str>,
         without: Option<&str>,
     ) -> Result<Admission, Problem> {
+        self.admit_in(&self.view(), document, asked, without)
+    }
+
+    /// The same with what is wanted and known as it is given.
+    pub(crate) fn admit_in(
+        &self,
+        view: &View,
+        document: &Document,
+        asked: Option<&str>,
+        without: Option<&str>,
+    ) -> Result<Admission, Problem> {
         let online = self.fleet.names().into_iter().collect();
-        admit(document, asked, &self.view(), &online, without)
+        let kind = document.graph.tenant.as_ref().and_then(|t| self.login.tenant_kind(t.as_str()));
+        admit(document, kind, asked, view, &online, without)
     }
 
     /// Proves what is required of a graph over several nodes, at a node that has all of its images, the same as the nodes that will
@@ -84,7 +96,7 @@ impl Controller {
         for node in &nodes {
             match self.same_images(node, &images).await {
                 Ok(()) => {
-                    let plan: Plan = self.fleet.call(node, Method::POST, "/plan", Some(&document)).await?;
+                    let plan = self.plan_part(node, &document).await?;
                     tracing::debug!(graph = plan.graph, node, "its requirements hold over its nodes");
                     return Ok(());
                 }
@@ -158,15 +170,16 @@ impl Controller {
             return Err(Problem::new(StatusCode::CONFLICT, text));
         }
         let admission = self.admit(&document, asked, None)?;
+        let explain = admission.explain();
         let new = admission.graph;
         if let Some(stored) = before.as_ref().filter(|b| is_same(&b.graph, &new)) {
             let changed = Changed { id, revision: stored.revision, unchanged: true, warnings: Vec::new() };
             return Ok((changed, false));
         }
         self.within_quotas(&id, &new)?;
-        self.prove(admission.proof).await?;
+        self.prove(admission.proof).await.map_err(&explain)?;
         let nodes = admission.placement.nodes;
-        let changed = self.change(&id, before.as_ref(), new).await?;
+        let changed = self.change(&id, before.as_ref(), new).await.map_err(&explain)?;
         let kind = if before.is_some() { Kind::Changed } else { Kind::Applied };
         let text = format!("revision {} runs at {}", changed.revision, at(&nodes));
         self.tell(kind, one(&nodes), Some(&id), text).await;
@@ -192,7 +205,7 @@ impl Controller {
     }
 
     /// Brings a graph's nodes from what was before to what is wanted now, or back.
-    async fn change(
+    pub(crate) async fn change(
         &self,
         id: &str,
         before: Option<&Stored>,
@@ -303,6 +316,11 @@ impl Controller {
         if let Ok(domain) = self.fleet.call(node, Method::GET, "/domain", None).await {
             self.edit(|v| v.known.entry(node.to_owned()).or_default().domain = Some(domain));
         }
+    }
+
+    /// What a node says to a part of a graph; nothing is done.
+    pub(crate) async fn plan_part(&self, node: &str, document: &str) -> Result<Plan, FleetError> {
+        self.fleet.call(node, Method::POST, "/plan", Some(document)).await
     }
 
     /// A node takes its part of a graph; gives the tag, and what may go wrong.

@@ -67,6 +67,7 @@ impl Controller {
             graphs: store.graphs()?,
             removed: store.removed()?,
             known: BTreeMap::new(),
+            policies: store.policies()?,
             encrypts,
         };
         let controller = Arc::new(Controller {

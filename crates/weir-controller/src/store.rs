@@ -5,16 +5,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::policy::Policies;
 use crate::split::{Places, Tunnel};
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
+use weir_api::policies::PolicySettings;
 use weir_auth::Graph;
 use weir_auth::quota::Usage;
 use weir_auth::secret::{JoinError, JoinTerms, Secret, SecretHash};
 use weir_rest::secrets::{Secrets, masked};
 use weir_store::{Database, Result, Schema, StoreError};
 
-const SCHEMA: Schema = Schema { version: 1, tables: TABLES, additions: "" };
+const SCHEMA: Schema = Schema { version: 1, tables: TABLES, additions: ADDITIONS };
+
+const ADDITIONS: &str = "
+CREATE TABLE IF NOT EXISTS policies (name TEXT PRIMARY KEY, policy TEXT NOT NULL) STRICT;
+";
 
 const TABLES: &str = "
 CREATE TABLE nodes (
@@ -247,6 +253,40 @@ impl Store {
             Ok(Ok(true))
         })?;
         if used? { Ok(()) } else { Err(TokenError::Taken) }
+    }
+
+    /// The policies by name.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn policies(&self) -> Result<Policies> {
+        let rows: Vec<(String, String)> = self.db.with(|db| {
+            let mut query = db.prepare("SELECT name, policy FROM policies")?;
+            query.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect()
+        })?;
+        let read = |(name, text): (String, String)| match serde_json::from_str(&text) {
+            Ok(policy) => Ok((name, policy)),
+            Err(e) => {
+                let path = self.db.path().to_owned();
+                Err(StoreError::Corrupt { path, what: format!("policy {name}: {e}") })
+            }
+        };
+        rows.into_iter().map(read).collect()
+    }
+
+    /// Keeps a policy, or forgets it.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn keep_policy(&self, name: &str, policy: Option<&PolicySettings>) -> Result<()> {
+        let text = policy.and_then(|p| serde_json::to_string(p).ok());
+        self.db.with(|db| match &text {
+            Some(text) => {
+                let put = "INSERT INTO policies VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET policy = ?2";
+                db.execute(put, params![name, text]).map(drop)
+            }
+            None => db.execute("DELETE FROM policies WHERE name = ?1", [name]).map(drop),
+        })
     }
 
     /// All graphs by identifier.

@@ -6,6 +6,7 @@ use weir_api::domain::Domain;
 use weir_api::graphs::GraphSummary;
 use weir_auth::quota::Usage;
 
+use crate::policy::Policies;
 use crate::store::{Member, Stored};
 
 /// What is known of a node.
@@ -34,6 +35,8 @@ pub struct View {
     pub removed: BTreeSet<String>,
     /// What is known of each node.
     pub known: BTreeMap<String, Known>,
+    /// What the operator requires of graphs.
+    pub policies: Policies,
     /// Whether tunnels between nodes are encrypted.
     pub encrypts: bool,
 }

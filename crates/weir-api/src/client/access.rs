@@ -4,6 +4,7 @@ use ureq::http::Method;
 
 use super::{NodeClient, Result, encode};
 use crate::access::{AuditList, Key, KeyList, NewKey, Tenant, TenantList, TenantSettings, WhoAmI};
+use crate::policies::{Policy, PolicyList, PolicySettings};
 
 impl NodeClient {
     /// Who one is there.
@@ -44,6 +45,21 @@ impl NodeClient {
     /// Removes a tenant.
     pub fn remove_tenant(&self, name: &str) -> Result<()> {
         self.send(Method::DELETE, &format!("/tenants/{}", encode(name)), "", "").map(drop)
+    }
+
+    /// What the operator requires of graphs.
+    pub fn policies(&self) -> Result<PolicyList> {
+        self.get("/policies")
+    }
+
+    /// Sets a policy; with `keep`, graphs that run and do not hold it stay.
+    pub fn put_policy(&self, name: &str, settings: &PolicySettings, keep: bool) -> Result<Policy> {
+        self.put_json(&format!("/policies/{}?keep={keep}", encode(name)), settings)
+    }
+
+    /// Removes a policy.
+    pub fn remove_policy(&self, name: &str) -> Result<()> {
+        self.send(Method::DELETE, &format!("/policies/{}", encode(name)), "", "").map(drop)
     }
 
     /// Records of the audit log behind the one with this number, or the newest.

@@ -405,10 +405,12 @@ pub(super) async fn plan(
     if !caller.can(&Action::ReadNodes) {
         admission.placement.others.clear();
     }
-    app.prove(admission.proof).await?;
+    let explain = admission.explain();
+    app.prove(admission.proof).await.map_err(&explain)?;
     let mut plans = Vec::new();
     for (node, part) in &admission.graph.parts {
-        plans.push(app.fleet.call(node, Method::POST, "/plan", Some(&part.document)).await?);
+        let plan = app.plan_part(node, &part.document).await;
+        plans.push(plan.map_err(|e| explain(e.into()))?);
     }
     let view = app.view();
     let before = view.graphs.get(&id).map(|g| &g.graph);

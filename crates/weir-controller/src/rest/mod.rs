@@ -3,6 +3,7 @@
 mod graphs;
 mod joining;
 mod nodes;
+mod policies;
 mod proxy;
 mod streams;
 #[cfg(test)]
@@ -45,6 +46,8 @@ fn guarded() -> OpenApiRouter<App> {
         .routes(routes!(nodes::drain))
         .routes(routes!(nodes::links))
         .routes(routes!(nodes::token))
+        .routes(routes!(policies::list))
+        .routes(routes!(policies::get, policies::put, policies::remove))
 }
 
 /// Those by which nodes join, which show what they have for it themselves.

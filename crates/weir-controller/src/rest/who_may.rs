@@ -40,6 +40,7 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("delete /graphs/{id}", "/graphs/fw", "", "x - x - x - -"),
     ("delete /keys/{name}", "/keys/nobody", "", "x - - - - - -"),
     ("delete /nodes/{name}", "/nodes/n2", "", "x - - - - - -"),
+    ("delete /policies/{name}", "/policies/none", "", "x - - - - - -"),
     ("delete /tenants/{name}", "/tenants/nobody", "", "x - - - - - -"),
     ("get /audit", "/audit", "", "x x - - - - -"),
     ("get /devices", "/devices", "", "x x - - - - -"),
@@ -67,6 +68,8 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("get /nodes", "/nodes", "", "x x - - - - -"),
     ("get /nodes/{name}", "/nodes/n1", "", "x x - - - - -"),
     ("get /openapi.json", "/openapi.json", "", "open"),
+    ("get /policies", "/policies", "", "x x - - - - -"),
+    ("get /policies/{name}", "/policies/none", "", "x x - - - - -"),
     ("get /tenants", "/tenants", "", "x x x x x x x"),
     ("get /tenants/{name}", "/tenants/acme", "", "x x x x - - -"),
     ("get /whoami", "/whoami", "", "x x x x x x x"),
@@ -89,6 +92,7 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
         "x - x - x x -",
     ),
     ("put /keys/{name}", "/keys/new", "{}", "x - - - - - -"),
+    ("put /policies/{name}", "/policies/new", "{}", "x - - - - - -"),
     ("put /tenants/{name}", "/tenants/new", "[]", "x - - - - - -"),
 ];
 

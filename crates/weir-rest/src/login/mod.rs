@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_api::access::{Key, TenantSettings, scope};
+use weir_auth::TenantKind;
 use weir_auth::audience::Audiences;
 use weir_auth::audit::Record;
 use weir_auth::key::{Fingerprint, PublicKey};
@@ -291,6 +292,11 @@ impl Login {
             *rate = Rate::new(per_second, now);
         }
         rate.take(now).map_err(|wait| Refused::TooOften { tenant: tenant.name.clone(), per_second, wait })
+    }
+
+    /// What a tenant is, if there is such a one.
+    pub fn tenant_kind(&self, tenant: &str) -> Option<TenantKind> {
+        self.known().tenants.get(tenant).map(|t| t.kind)
     }
 
     fn known(&self) -> Arc<Known> {

@@ -29,6 +29,9 @@ enum What {
     /// The tenants, with what they have
     #[command(alias = "tenant")]
     Tenants(Where),
+    /// What is required of graphs, whoever applies them
+    #[command(alias = "policy")]
+    Policies(Where),
 }
 
 /// Options of commands about the whole domain.
@@ -81,6 +84,7 @@ pub(crate) fn get(args: &GetArgs, ui: &Ui) -> Result<(), Failure> {
             ui.print(&list, || nodes_text(&list.nodes))?;
         }
         What::Tenants(args) => super::tenant::list(&args.node.client()?, ui)?,
+        What::Policies(args) => super::policy::list(&args.node.client()?, ui)?,
         What::Links(args) => {
             let list = args.node.client()?.links()?;
             ui.print(&list, || {

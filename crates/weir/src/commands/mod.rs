@@ -23,6 +23,7 @@ mod key;
 mod live;
 mod manual;
 mod node;
+mod policy;
 mod profile;
 mod remote;
 mod run;
@@ -176,6 +177,14 @@ pub(crate) enum Command {
     Key(key::Args),
     /// Say what tenants may have: add, list, show and remove them
     Tenant(tenant::Args),
+    /// Say what is required of the graphs of a domain, whoever applies them: set, list and remove policies
+    ///
+    /// Examples:
+    ///
+    /// weir policy set no-mail --kind third-party --require 'never * * tcp dst port 25'
+    ///
+    /// weir policy set no-loops --require noloops --keep
+    Policy(policy::Args),
     /// List what was changed on a node, and what was refused: who, what, before and after; or follow it
     Audit(audit::Args),
     /// Print who one is to a node
@@ -255,6 +264,7 @@ impl Command {
             Command::Context(a) => context::run(&a, ui),
             Command::Key(a) => key::run(&a, ui),
             Command::Tenant(a) => tenant::run(&a, ui),
+            Command::Policy(a) => policy::run(&a, ui),
             Command::Audit(a) => audit::run(&a, ui),
             Command::Whoami(a) => whoami::run(&a, ui),
             Command::Sign(a) => whoami::sign_request(&a, ui),

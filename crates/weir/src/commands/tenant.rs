@@ -60,28 +60,33 @@ struct Add {
 
 /// What a tenant may be.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum KindName {
+pub(super) enum KindName {
     /// A customer, whose own traffic its graphs work on
     Client,
     /// Somebody else
     ThirdParty,
 }
 
+impl From<KindName> for TenantKind {
+    fn from(kind: KindName) -> TenantKind {
+        match kind {
+            KindName::Client => TenantKind::Client,
+            KindName::ThirdParty => TenantKind::ThirdParty,
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let client = args.node.client()?;
     match &args.what {
         What::Add(add) => {
-            let kind = match add.kind {
-                KindName::Client => TenantKind::Client,
-                KindName::ThirdParty => TenantKind::ThirdParty,
-            };
             let quotas = Quotas {
                 graphs: add.graphs,
                 memory: add.memory.map(|mb| u64::from(mb) << 20),
                 cpu: add.cpus,
                 requests: add.requests,
             };
-            client.put_tenant(&add.name, &TenantSettings { kind, quotas })?;
+            client.put_tenant(&add.name, &TenantSettings { kind: add.kind.into(), quotas })?;
         }
         What::List => list(&client, ui)?,
         What::Show { name } => {

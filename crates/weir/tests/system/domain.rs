@@ -418,3 +418,52 @@ fn the_example_of_the_manual_does_what_it_says() {
         assert!(said.contains(part), "{part}: {said}");
     }
 }
+
+/// A graph that lets everything through, and what the operator requires of it.
+#[test]
+fn policies_hold_for_what_runs_and_for_what_comes() {
+    let lab = lab(false);
+    let domain = Domain::start(&lab);
+    let _nodes = domain.join_all();
+    domain.apply(WIRE, &["--on", "n2"]).ok();
+    domain.apply(&SPAN.replace("requirements:\n  - can a b tcp\n", ""), &[]).ok();
+    // What is wrong about a policy is said; what runs and does not hold it stands against it.
+    let e = domain.weir(&["policy", "set", "x", "--require", "can * * tcp"]).fails(1);
+    assert!(e.contains("require[0]: 'can * * tcp' is nothing to require of every graph"), "{e}");
+    let mail = ["policy", "set", "no-mail", "--require", "never * * tcp dst port 25"];
+    let e = domain.weir(&mail).fails(1);
+    assert!(
+        e.contains("graph 'wire', policy 'no-mail'")
+            && e.contains("violated: never sap:l sap:r tcp dst port 25"),
+        "{e}"
+    );
+    assert!(e.contains("graph 'span'"), "the firewall of the graph over three nodes lets it out: {e}");
+    assert!(domain.weir(&["policy", "list"]).ok().contains("no policies"));
+    domain.weir(&["delete", "span"]).ok();
+    // With --keep they stay, and cannot be changed until they hold it.
+    domain.weir(&[&mail[..], &["--keep"]].concat()).ok();
+    let e = domain.apply(&WIRE.replace("name: wire", "name: renamed"), &[]).fails(1);
+    assert!(e.contains("policy 'no-mail'") && e.contains("violated"), "{e}");
+    let e = domain.apply(&WIRE.replace("id: wire", "id: other"), &["--on", "n1"]).fails(1);
+    assert!(e.contains("policy 'no-mail'"), "{e}");
+    let plan =
+        domain.weir(&["plan", &lab.write("other.yaml", WIRE.replace("id: wire", "id: other"))]).fails(1);
+    assert!(plan.contains("policy 'no-mail'"), "{plan}");
+    let filter = "actions: {output_to_port: 'sap:r'}}\n  - {id: mail, priority: 2, match: {port_in: 'sap:l', filter: 'tcp dst port 25'}, actions: {drop: true}}\n  - {id: back, priority: 2, match: {port_in: 'sap:r', filter: 'tcp dst port 25'}, actions: {drop: true}}";
+    let without = WIRE.replacen("actions: {output_to_port: 'sap:r'}}", filter, 1);
+    domain.apply(&without, &[]).ok();
+    assert!(
+        !domain.weir(&["show", "wire", "--document"]).stdout.contains("never"),
+        "the document is as it was written"
+    );
+    assert_eq!(domain.json(&["policy", "list"])[0]["graphs"], 1);
+    // Of the tenants of one kind alone.
+    domain.weir(&["policy", "remove", "no-mail"]).ok();
+    domain.weir(&["tenant", "add", "acme", "--kind", "third-party"]).ok();
+    domain.weir(&["policy", "set", "third", "--kind", "third-party", "--require", "never * * udp"]).ok();
+    domain.apply(&WIRE.replace("id: wire", "id: free"), &["--on", "n1"]).ok();
+    let e = domain.apply(&WIRE.replace("id: wire", "id: acmes\ntenant: acme"), &["--on", "n3"]).fails(1);
+    assert!(e.contains("policy 'third'"), "{e}");
+    assert!(domain.weir(&["events"]).ok().contains("policy 'third' is set"));
+    domain.stop_engines();
+}
