@@ -194,6 +194,13 @@ pub struct PortNames {
     pub outside: String,
 }
 
+impl PortNames {
+    /// Whether it is an interface of the node, and not shared memory.
+    pub fn is_interface(&self) -> bool {
+        !self.outside.contains(':')
+    }
+}
+
 /// Gives the digest of a container image.
 pub type Resolve<'a> = &'a dyn Fn(&Source) -> Result<String, String>;
 

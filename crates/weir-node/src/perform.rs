@@ -8,12 +8,14 @@ use tokio::task::JoinSet;
 use weir_protocol::{Answer, Command, GraphStatus};
 use weir_switch::lsi0::{ACCESS_POINTS, Base, lsi0};
 
-use crate::compute::{ComputeError, Drivers};
+use crate::compute::{ComputeError, Drivers, Observed};
 use crate::connection::{CallError, DataPlane};
 use crate::desired::DesiredGraph;
 use crate::instance::{Instance, Kind, SwitchSpec};
 use crate::node::blocking;
-use crate::reconcile::{Known, LSI0, Links, Point, Running, Step, Wanted, lsi0_of, reconcile};
+use crate::reconcile::{
+    Known, LSI0, Links, Point, Running, RunningFunction, Step, Wanted, lsi0_of, reconcile,
+};
 use crate::store::Store;
 use weir_store::StoreError;
 
@@ -101,10 +103,10 @@ impl<D: DataPlane> Runtime<D> {
         let Some((_, running)) = &mut self.known else { return };
         for graph in graphs {
             // Of other functions, those that were written to.
-            for (id, (kind, tag)) in &mut running.functions {
-                let written = || self.drivers.get(*kind).is_ok_and(|d| !d.written(id).is_empty());
+            for (id, f) in &mut running.functions {
+                let written = || self.drivers.get(f.kind).is_ok_and(|d| !d.written(id).is_empty());
                 if id.graph == graph && written() {
-                    tag.clear();
+                    f.tag.clear();
                 }
             }
             if let Some(tag) = running.graphs.get_mut(graph) {
@@ -172,7 +174,8 @@ impl<D: DataPlane> Runtime<D> {
         for driver in self.drivers.all() {
             let kind = driver.kind();
             let observed = driver.observe().await.map_err(|e| StepError::Driver(e.to_string()))?;
-            running.functions.extend(observed.into_iter().map(|o| (o.id, (kind, o.tag))));
+            let function = |o: Observed| (o.id, RunningFunction { kind, tag: o.tag, ports: o.ports });
+            running.functions.extend(observed.into_iter().map(function));
         }
         let process = engine.clone();
         let written = blocking(&self.store, move |s| s.written(&process)).await;
@@ -211,13 +214,19 @@ impl<D: DataPlane> Runtime<D> {
         engine: &str,
         running: &mut Running,
     ) -> Result<Refusals, StepError> {
-        let mut refused = self.functions(reconcile(wanted, running), running).await?;
+        let first = reconcile(wanted, running).into_iter().filter_map(|step| match step {
+            Step::Create(Wanted::Function(instance)) | Step::Update(Wanted::Function(instance)) => {
+                Some(*instance)
+            }
+            _ => None,
+        });
+        let mut refused = self.functions(first.collect(), running).await?;
         // What was refused keeps its switch and its access points as they are.
         let mut left = wanted.clone();
         left.retain(|name, _| !refused.contains_key(*name));
         refused.extend(self.load(reconcile(&left, running), engine, running).await?);
         left.retain(|name, _| !refused.contains_key(*name));
-        let mut removals = JoinSet::new();
+        let (mut removals, mut shrinking) = (JoinSet::new(), Vec::new());
         for step in reconcile(&left, running) {
             tracing::debug!("{step:?}");
             match step {
@@ -232,6 +241,7 @@ impl<D: DataPlane> Runtime<D> {
                 }
                 // These are done; what is left of them was refused by then.
                 Step::Create(_) | Step::Update(_) | Step::Write { .. } => {}
+                Step::Shrink(instance) => shrinking.push(*instance),
                 Step::Attach { interface, points } => {
                     if self.faults.contains_key(&interface) {
                         self.look_at(&interface).await?;
@@ -281,19 +291,21 @@ impl<D: DataPlane> Runtime<D> {
                 Err(e) => tracing::error!("internal error: {e}"),
             }
         }
+        shrinking.retain(|i| !refused.contains_key(&i.id.graph));
+        refused.extend(self.functions(shrinking, running).await?);
         Ok(refused)
     }
 
-    /// Brings the functions to work that are not inline, many at a time.
-    async fn functions(&self, steps: Vec<Step>, running: &mut Running) -> Result<Refusals, StepError> {
+    /// Makes functions that are not inline what is wanted, many at a time.
+    async fn functions(
+        &self,
+        instances: Vec<Instance>,
+        running: &mut Running,
+    ) -> Result<Refusals, StepError> {
         let free = Arc::new(Semaphore::new(FUNCTIONS_AT_A_TIME));
         let mut tasks = JoinSet::new();
-        for step in steps {
-            let (Step::Create(Wanted::Function(instance)) | Step::Update(Wanted::Function(instance))) = step
-            else {
-                continue;
-            };
-            let before = running.functions.get(&instance.id).map(|(kind, _)| *kind);
+        for instance in instances {
+            let before = running.functions.get(&instance.id).map(|f| f.kind);
             let (drivers, free) = (self.drivers.clone(), free.clone());
             tasks.spawn(async move {
                 let _turn = free.acquire().await;
@@ -304,10 +316,11 @@ impl<D: DataPlane> Runtime<D> {
         let mut refused = Refusals::new();
         while let Some(done) = tasks.join_next().await {
             let (instance, result) = done.map_err(|e| StepError::Lost(format!("internal error: {e}")))?;
-            let Instance { id, spec, tag } = *instance;
+            let Instance { id, spec, tag } = instance;
             // What failed may be there in part.
             let tag = if result.is_ok() { tag } else { String::new() };
-            running.functions.insert(id.clone(), (spec.kind(), tag));
+            let function = RunningFunction { kind: spec.kind(), tag, ports: spec.ports };
+            running.functions.insert(id.clone(), function);
             if let Err(e) = result {
                 refused.entry(id.graph).or_default().push(e.to_string());
             }

@@ -2,16 +2,16 @@
 //!
 //! It looks at the graphs that it is asked about and at nothing else, so that a change costs what it changes. All that runs are
 //! instances: the switch of a graph with its inline functions, each of its other functions, and LSI-0 of an interface. The order of
-//! the steps keeps every moment in between safe: functions are there before their graph's switch sends to them, a switch before
-//! LSI-0 sends to it, and they go in the opposite order. An instance whose tag is the wanted one is not touched, so that a daemon
-//! that comes back adopts what still runs, and no packet is missed. After all steps, a second run gives none.
+//! the steps keeps every moment in between safe: functions and their ports are there before their graph's switch sends to them, a
+//! switch before LSI-0 sends to it, and they go in the opposite order. An instance whose tag is the wanted one is not touched, so that
+//! a daemon that comes back adopts what still runs, and no packet is missed. After all steps, a second run gives none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_switch::lsi0::{Base, Part, lsi0};
 
 use crate::desired::DesiredGraph;
-use crate::instance::{Instance, InstanceId, Kind, SwitchSpec};
+use crate::instance::{Instance, InstanceId, Kind, PortNames, SwitchSpec};
 
 /// What names of LSI-0 in the data plane begin with; its interface follows, or what it has for one ([`Base`]). No graph is called so: identifiers are without
 /// `:`.
@@ -41,13 +41,24 @@ impl Links {
     }
 }
 
+/// A function's instance that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunningFunction {
+    /// Its driver.
+    pub kind: Kind,
+    /// The tag of what it was made from; empty if it is not whole.
+    pub tag: String,
+    /// Its ports.
+    pub ports: Vec<PortNames>,
+}
+
 /// What runs.
 #[derive(Debug, Clone, Default)]
 pub struct Running {
     /// Tags of graphs' switches.
     pub graphs: BTreeMap<String, String>,
-    /// Tags of functions' instances, with their drivers.
-    pub functions: BTreeMap<InstanceId, (Kind, String)>,
+    /// The functions' instances.
+    pub functions: BTreeMap<InstanceId, RunningFunction>,
     /// Of which tag a graph's handler writes were made.
     pub written: BTreeMap<String, String>,
     /// LSI-0 by interface: its tag, and its number of access points.
@@ -106,7 +117,7 @@ impl Running {
     }
 
     /// The instances of a graph's functions.
-    fn functions_of(&self, graph: &str) -> impl Iterator<Item = (&InstanceId, &(Kind, String))> {
+    fn functions_of(&self, graph: &str) -> impl Iterator<Item = (&InstanceId, &RunningFunction)> {
         let first = InstanceId::new(graph, "");
         self.functions.range(first..).take_while(move |(id, _)| id.graph == graph)
     }
@@ -180,6 +191,8 @@ pub enum Step {
         /// The changes.
         points: Vec<Point>,
     },
+    /// Make a function what is wanted, with fewer ports than it has: nothing sends to the others any more.
+    Shrink(Box<Instance>),
     /// Stop and forget what runs.
     Remove(Known),
 }
@@ -187,15 +200,11 @@ pub enum Step {
 /// The steps for some graphs: each is wanted as it stands there, or not wanted.
 pub fn reconcile(wanted: &BTreeMap<&str, Option<&DesiredGraph>>, running: &Running) -> Vec<Step> {
     let mut steps = Vec::new();
-    for g in wanted.values().flatten() {
-        for instance in &g.instances {
-            let step = match running.functions.get(&instance.id) {
-                Some((_, tag)) if *tag == instance.tag => continue,
-                Some(_) => Step::Update,
-                None => Step::Create,
-            };
-            steps.push(step(Wanted::Function(Box::new(instance.clone()))));
-        }
+    let mut shrinking = Vec::new();
+    for instance in wanted.values().flatten().flat_map(|g| &g.instances) {
+        let (now, later) = function(instance, running.functions.get(&instance.id));
+        steps.extend(now);
+        shrinking.extend(later);
     }
     for g in wanted.values().flatten() {
         let (graph, config, tag) = (g.id.clone(), g.switch.config.clone(), g.tag.clone());
@@ -254,9 +263,34 @@ pub fn reconcile(wanted: &BTreeMap<&str, Option<&DesiredGraph>>, running: &Runni
     for (name, g) in wanted {
         let keeps = |id: &InstanceId| g.is_some_and(|g| g.instances.iter().any(|i| i.id == *id));
         let left = running.functions_of(name).filter(|(id, _)| !keeps(id));
-        steps.extend(left.map(|(id, (kind, _))| Step::Remove(Known::Function(id.clone(), *kind))));
+        steps.extend(left.map(|(id, f)| Step::Remove(Known::Function(id.clone(), f.kind))));
     }
+    steps.extend(shrinking);
     steps
+}
+
+/// What to do about a function before its graph's switch is as it is wanted, and after. Before, it only gains: the switch may still
+/// send to each of its ports.
+fn function(wanted: &Instance, running: Option<&RunningFunction>) -> (Option<Step>, Option<Step>) {
+    let whole = || Box::new(wanted.clone());
+    let Some(there) = running else { return (Some(Step::Create(Wanted::Function(whole()))), None) };
+    if there.tag == wanted.tag {
+        return (None, None);
+    }
+    let ports = &wanted.spec.ports;
+    let lost: Vec<&PortNames> = there.ports.iter().filter(|p| !ports.contains(p)).collect();
+    let gained: Vec<PortNames> = ports.iter().filter(|p| !there.ports.contains(p)).cloned().collect();
+    // What is damaged, or of another kind, or meets the switch in another way, is made anew.
+    let other_way = lost.iter().any(|l| gained.iter().any(|g| g.is_interface() != l.is_interface()));
+    if lost.is_empty() || other_way || there.kind != wanted.spec.kind() || there.tag.is_empty() {
+        return (Some(Step::Update(Wanted::Function(whole()))), None);
+    }
+    let grown = (!gained.is_empty()).then(|| {
+        let mut spec = wanted.spec.clone();
+        spec.ports = [there.ports.clone(), gained].concat();
+        Step::Update(Wanted::Function(Box::new(Instance::new(wanted.id.clone(), spec))))
+    });
+    (grown, Some(Step::Shrink(whole())))
 }
 
 /// What the access points of graphs are parts of, by name, with the links of one of them: the only one of a host's interface.
@@ -329,252 +363,4 @@ fn leaving(changes: &mut BTreeMap<String, Vec<Point>>, running: &Running) -> Vec
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{desired, wire};
-
-    /// What runs after a step.
-    fn carry_out(step: &Step, running: &mut Running) {
-        match step {
-            Step::Create(wanted) | Step::Update(wanted) => {
-                assert_eq!(matches!(step, Step::Update(_)), runs(wanted, running), "{step:?}");
-                match wanted {
-                    Wanted::Switch { graph, tag, config } => {
-                        let met = running.functions.keys().filter(|id| id.graph == *graph).count();
-                        assert!(config.matches("FromDevice").count() <= met, "a switch sends to nowhere");
-                        drop(running.graphs.insert(graph.clone(), tag.clone()));
-                    }
-                    Wanted::Lsi0 { interface, tag, .. } => running.add_lsi0(interface, tag),
-                    Wanted::Function(i) => {
-                        drop(running.functions.insert(i.id.clone(), (i.spec.kind(), i.tag.clone())));
-                    }
-                }
-            }
-            Step::Write { graph, tag, .. } => {
-                drop(running.written.insert(graph.clone(), tag.clone()));
-            }
-            Step::Attach { interface, points } => {
-                for p in points {
-                    let place = (interface.clone(), p.part);
-                    match &p.links {
-                        None => running.remove_point(&place),
-                        Some(links) => {
-                            assert!(running.graphs.contains_key(links.graph()), "LSI-0 sends to nowhere");
-                            assert!(!running.points.contains_key(&place), "{place:?} is taken");
-                            assert!(!running.points.values().any(|l| l == links), "{links:?} are taken");
-                            running.add_point(place, links.clone());
-                        }
-                    }
-                }
-            }
-            Step::Remove(Known::Lsi0(interface)) => running.remove_lsi0(interface),
-            Step::Remove(Known::Switch(graph)) => {
-                assert!(!running.held.contains_key(graph), "LSI-0 still sends to {graph}");
-                running.graphs.remove(graph);
-            }
-            Step::Remove(Known::Function(id, _)) => drop(running.functions.remove(id)),
-        }
-    }
-
-    fn runs(wanted: &Wanted, running: &Running) -> bool {
-        match wanted {
-            Wanted::Switch { graph, .. } => running.graphs.contains_key(graph),
-            Wanted::Lsi0 { interface, .. } => running.has_lsi0(interface),
-            Wanted::Function(i) => running.functions.contains_key(&i.id),
-        }
-    }
-
-    fn kinds(steps: &[Step]) -> Vec<String> {
-        let wanted = |w: &Wanted| match w {
-            Wanted::Switch { graph, .. } => graph.clone(),
-            Wanted::Lsi0 { interface, .. } => format!("lsi0 {interface}"),
-            Wanted::Function(i) => i.id.to_string(),
-        };
-        let kind = |s: &Step| match s {
-            Step::Create(w) => format!("create {}", wanted(w)),
-            Step::Update(w) => format!("update {}", wanted(w)),
-            Step::Write { graph, .. } => format!("write {graph}"),
-            Step::Attach { interface, points } => format!("attach {interface} {}", points.len()),
-            Step::Remove(Known::Lsi0(interface)) => format!("remove lsi0 {interface}"),
-            Step::Remove(Known::Switch(graph)) => format!("remove {graph}"),
-            Step::Remove(Known::Function(id, _)) => format!("remove {id}"),
-        };
-        steps.iter().map(kind).collect()
-    }
-
-    fn all<'a>(
-        graphs: &'a [DesiredGraph],
-        running: &'a Running,
-    ) -> BTreeMap<&'a str, Option<&'a DesiredGraph>> {
-        let mut wanted: BTreeMap<&str, Option<&DesiredGraph>> = running.names().map(|n| (n, None)).collect();
-        wanted.extend(graphs.iter().map(|g| (g.id.as_str(), Some(g))));
-        wanted
-    }
-
-    fn steps(graphs: &[DesiredGraph], running: &Running) -> Vec<Step> {
-        reconcile(&all(graphs, running), running)
-    }
-
-    #[test]
-    fn graphs_come_before_lsi0_sends_to_them_and_go_after() {
-        let (a, b) = ([desired(&wire("a", "eth1", "eth2"))], [desired(&wire("b", "eth1", "eth3"))]);
-        let mut running = Running::default();
-        let first = steps(&a, &running);
-        let wanted = ["create a", "create lsi0 eth1", "attach eth1 1", "create lsi0 eth2", "attach eth2 1"];
-        assert_eq!(kinds(&first), wanted);
-        first.iter().for_each(|s| carry_out(s, &mut running));
-        assert_eq!(steps(&a, &running), []);
-        // b takes the place of a.
-        let second = steps(&b, &running);
-        let wanted = [
-            "create b",
-            "attach eth1 2",
-            "create lsi0 eth3",
-            "attach eth3 1",
-            "remove lsi0 eth2",
-            "remove a",
-        ];
-        assert_eq!(kinds(&second), wanted);
-        second.iter().for_each(|s| carry_out(s, &mut running));
-        assert_eq!(kinds(&steps(&[], &running)), ["remove lsi0 eth1", "remove lsi0 eth3", "remove b"]);
-    }
-
-    #[test]
-    fn an_access_point_that_moves_to_another_interface_leaves_its_old_one_first() {
-        let mut running = Running::default();
-        let moves = [
-            (
-                ("eth2", "eth3"),
-                vec!["create lsi0 eth2", "attach eth2 1", "create lsi0 eth3", "attach eth3 1"],
-            ),
-            (("eth3", "eth2"), vec!["attach eth2 1", "attach eth3 1", "attach eth2 1", "attach eth3 1"]),
-            (
-                ("eth3", "eth1"),
-                vec!["attach eth2 1", "create lsi0 eth1", "attach eth1 1", "remove lsi0 eth2"],
-            ),
-        ];
-        for ((left, right), wanted) in moves {
-            let graphs = [desired(&wire("a", left, right))];
-            let next = steps(&graphs, &running);
-            let kinds: Vec<String> = kinds(&next).into_iter().filter(|k| !k.ends_with(" a")).collect();
-            assert_eq!(kinds, wanted);
-            next.iter().for_each(|s| carry_out(s, &mut running));
-            assert_eq!(steps(&graphs, &running), []);
-        }
-    }
-
-    #[test]
-    fn an_interface_of_the_host_is_made_anew_when_it_is_to_be_another() {
-        let sap = "{id: r, type: host-stack, host-stack: {ip: 10.0.0.1/24, if-name: stack}}";
-        let document =
-            wire("a", "eth1", "eth2").replace("{id: r, type: interface, interface: {if-name: eth2}}", sap);
-        let graphs = [desired(&document)];
-        let mut running = Running::default();
-        let first = steps(&graphs, &running);
-        let kinds_of = kinds(&first);
-        assert_eq!(kinds_of[3..], ["create lsi0 host:stack", "attach host:stack 1"]);
-        first.iter().for_each(|s| carry_out(s, &mut running));
-        assert_eq!(steps(&graphs, &running), []);
-        let graphs = [desired(&document.replace("10.0.0.1/24", "10.0.0.2/24"))];
-        let second = steps(&graphs, &running);
-        let wanted = ["remove lsi0 host:stack", "create lsi0 host:stack", "attach host:stack 1"];
-        assert_eq!(kinds(&second), wanted, "its graph is as it was");
-        second.iter().for_each(|s| carry_out(s, &mut running));
-        assert_eq!(steps(&graphs, &running), []);
-    }
-
-    #[test]
-    fn what_runs_with_the_same_tag_is_adopted_and_missing_writes_are_made() {
-        let mut a = desired(&wire("a", "eth1", "eth2"));
-        a.switch.writes = vec![("sf_x/f.limit".into(), "3".into())];
-        let graphs = [a];
-        let mut running = Running::default();
-        let first = steps(&graphs, &running);
-        assert_eq!(kinds(&first[..2]), ["create a", "write a"]);
-        // The daemon was killed between the load and the writes.
-        carry_out(&first[0], &mut running);
-        let second = steps(&graphs, &running);
-        assert_eq!(kinds(&second[..2]), ["write a", "create lsi0 eth1"]);
-        second.iter().for_each(|s| carry_out(s, &mut running));
-        assert_eq!(steps(&graphs, &running), []);
-    }
-
-    #[test]
-    fn functions_come_before_their_switch_and_go_after_it() {
-        let mut a = desired(&wire("a", "eth1", "eth2"));
-        let function = |name: &str, digest: &str| {
-            Instance::new(InstanceId::new("a", name), crate::testing::native_spec(digest))
-        };
-        a.instances = vec![function("f", "1"), function("g", "1")];
-        let mut running = Running::default();
-        let first = steps(std::slice::from_ref(&a), &running);
-        assert_eq!(kinds(&first[..3]), ["create a/f", "create a/g", "create a"]);
-        first.iter().for_each(|s| carry_out(s, &mut running));
-        // Another image of f, and g goes; b, whose name begins alike, is not touched.
-        let other = InstanceId::new("aa", "f");
-        running.functions.insert(other.clone(), (Kind::Native, "x".into()));
-        a.instances = vec![function("f", "2")];
-        let wanted = BTreeMap::from([("a", Some(&a))]);
-        let second = reconcile(&wanted, &running);
-        assert_eq!(kinds(&second), ["update a/f", "remove a/g"]);
-        second.iter().for_each(|s| carry_out(s, &mut running));
-        let none = reconcile(&BTreeMap::from([("a", None)]), &running);
-        let wanted = ["remove lsi0 eth1", "remove lsi0 eth2", "remove a", "remove a/f"];
-        assert_eq!(kinds(&none), wanted);
-        assert_eq!(kinds(&steps(&[], &running)).last().map(String::as_str), Some("remove aa/f"));
-    }
-
-    #[test]
-    fn a_change_of_one_graph_has_steps_of_that_graph_alone() {
-        let graphs: Vec<_> = (0..50)
-            .map(|i| {
-                desired(
-                    &wire(&format!("g{i}"), &format!("e{i}"), "lo")
-                        .replace("sap:r", "sap:l")
-                        .replace("  - {id: r, type: interface, interface: {if-name: lo}}\n", ""),
-                )
-            })
-            .collect();
-        let mut running = Running::default();
-        steps(&graphs, &running).iter().for_each(|s| carry_out(s, &mut running));
-        let one = desired(&wire("g7", "e7", "new"));
-        let wanted = BTreeMap::from([("g7", Some(&one))]);
-        assert_eq!(kinds(&reconcile(&wanted, &running)), ["update g7", "create lsi0 new", "attach new 1"]);
-        let none = BTreeMap::from([("g7", None)]);
-        assert_eq!(kinds(&reconcile(&none, &running)), ["remove lsi0 e7", "remove g7"]);
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn from_any_state_the_steps_lead_to_the_wanted_one_and_no_further(
-            wanted in proptest::collection::btree_set(0..4usize, 0..4),
-            running in proptest::collection::btree_map(0..4usize, proptest::bool::ANY, 0..4),
-            unwanted in proptest::bool::ANY,
-        ) {
-            let graph = |n: usize| desired(&wire(&format!("g{n}"), &format!("e{}", n % 3), &format!("f{n}")));
-            // Two of these want the same interface; the second wanted one is another graph's.
-            let graphs: Vec<_> = wanted.iter().filter(|n| **n < 3).map(|n| graph(*n)).collect();
-            let mut actual = Running::default();
-            for (n, stale) in running {
-                let mut g = graph(n);
-                if stale {
-                    g.tag = "old".into();
-                }
-                let one = BTreeMap::from([(g.id.as_str(), Some(&g))]);
-                let taken = n == 3 && actual.graphs.contains_key("g0");
-                if !taken {
-                    reconcile(&one, &actual).iter().for_each(|s| carry_out(s, &mut actual));
-                }
-            }
-            if unwanted {
-                actual.add_lsi0("nobody", "x");
-            }
-            steps(&graphs, &actual).iter().for_each(|s| carry_out(s, &mut actual));
-            proptest::prop_assert_eq!(steps(&graphs, &actual), vec![]);
-            let names: BTreeSet<_> = actual.graphs.keys().cloned().collect();
-            proptest::prop_assert_eq!(names, graphs.iter().map(|g| g.id.clone()).collect::<BTreeSet<_>>());
-            let points: usize = graphs.iter().map(|g| g.attachments.len()).sum();
-            proptest::prop_assert_eq!(actual.points.len(), points);
-        }
-    }
-}
+mod tests;

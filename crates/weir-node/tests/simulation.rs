@@ -2,8 +2,11 @@
 //! daemon itself is killed at any moment: what is asked for is done wholly or not at all, and what should run runs in the end.
 
 mod fake;
+mod watched;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -13,13 +16,15 @@ use tokio::sync::Notify;
 use weir_api::status::State;
 use weir_auth::Principal;
 use weir_model::graph::ServiceGraph;
-use weir_node::compute::dummy::Dummy;
+use weir_node::compute::dummy::{Dummy, Function};
 use weir_node::compute::{Drivers, Health};
 use weir_node::connection::{CallError, DataPlane};
 use weir_node::node::{ApplyError, How, Node, Outcome};
 use weir_node::store::Store;
 use weir_protocol::{Answer, Command};
 use weir_rest::precondition::Precondition;
+
+use watched::Watched;
 
 /// No condition.
 static ALWAYS: Precondition = Precondition { fits: None, differs: None };
@@ -111,7 +116,9 @@ click: 'in_0 -> c :: Counter -> out_1; in_1 -> out_0;'
         std::fs::create_dir_all(native.join("scripts")).unwrap();
         let text = "name: native\nkind: native\nports: [a, b]\nparams: [{name: N, type: int}]\n";
         std::fs::write(native.join("function.yaml"), text).unwrap();
-        std::fs::write(native.join("scripts/start"), "").unwrap();
+        let start = native.join("scripts/start");
+        std::fs::write(&start, "").unwrap();
+        std::fs::set_permissions(start, Permissions::from_mode(0o755)).unwrap();
         Images(dir)
     }
 }
@@ -129,15 +136,19 @@ fn document(graph: usize, variant: usize) -> String {
         3 => wire(&id, &format!("eth{graph}"), &format!("veth{graph}")) + &function("2"),
         // Every graph may ask for this one.
         4 => wire(&id, &format!("eth{graph}"), "shared"),
-        // Functions that are not inline: one, another of it, and two.
-        6 | 7 => wire(&id, &format!("eth{graph}"), &format!("tun{graph}")) + &natives(&["f"], variant),
-        8 => wire(&id, &format!("eth{graph}"), &format!("veth{graph}")) + &natives(&["f", "g"], 6),
+        // Functions that are not inline: one, another of it with and without one of its ports, and two.
+        6 | 7 => {
+            wire(&id, &format!("eth{graph}"), &format!("tun{graph}")) + &natives(&["f"], "a, b", variant)
+        }
+        8 => wire(&id, &format!("eth{graph}"), &format!("tun{graph}")) + &natives(&["f"], "a", 7),
+        9 => wire(&id, &format!("eth{graph}"), &format!("veth{graph}")) + &natives(&["f", "g"], "a, b", 6),
         _ => wire(&id, &format!("eth{graph}"), &format!("tun{graph}")) + &function("bad"),
     }
 }
 
-fn natives(names: &[&str], n: usize) -> String {
-    let function = |name: &&str| format!("{{id: {name}, name: native, ports: [a, b], params: {{N: {n}}}}}");
+fn natives(names: &[&str], ports: &str, n: usize) -> String {
+    let function =
+        |name: &&str| format!("{{id: {name}, name: native, ports: [{ports}], params: {{N: {n}}}}}");
     let list: Vec<String> = names.iter().map(function).collect();
     format!("SFs: [{}]\n", list.join(", "))
 }
@@ -149,7 +160,7 @@ fn parse(text: &str) -> ServiceGraph {
 fn open(plane: &Plane, store: &Path, images: &Images) -> Node<Plane> {
     let store = Arc::new(Store::open(store).unwrap());
     let node = Node::new(plane.clone(), store, vec![PathBuf::from(images.0.path())]).unwrap();
-    node.with_drivers(Drivers::default().with(plane.functions.clone()))
+    node.with_drivers(Drivers::default().with(Watched::new(&plane.functions, &plane.fake)))
 }
 
 /// What runs is what should run.
@@ -171,7 +182,7 @@ fn check(node: &Node<Plane>, plane: &Plane) {
         .graphs
         .values()
         .flat_map(|e| &e.graph.instances)
-        .map(|i| (i.id.clone(), (i.tag.clone(), Health::Running)))
+        .map(|i| (i.id.clone(), Function::of(i, Health::Running)))
         .collect();
     plane.functions.with(|s| assert_eq!(s.instances, wanted));
     let mut points = BTreeMap::new();
@@ -294,8 +305,8 @@ async fn simulate(operations: Vec<(Operation, Vec<Fault>, usize)>) {
 
 fn operations() -> impl Strategy<Value = Vec<(Operation, Vec<Fault>, usize)>> {
     let operation = prop_oneof![
-        6 => (0..3usize, 0..9usize).prop_map(|(g, v)| Operation::Put(g, v)),
-        2 => (proptest::collection::vec(0..9usize, 1..4), proptest::bool::ANY)
+        6 => (0..3usize, 0..10usize).prop_map(|(g, v)| Operation::Put(g, v)),
+        2 => (proptest::collection::vec(0..10usize, 1..4), proptest::bool::ANY)
             .prop_map(|(variants, together)| Operation::PutAll(variants, together)),
         2 => (0..3usize).prop_map(Operation::Remove),
         1 => Just(Operation::Converge),
@@ -353,6 +364,25 @@ fn a_refused_change_leaves_what_ran_and_says_why() {
             node.put(parse(&document(0, 1)), create, &ALWAYS).await,
             Err(ApplyError::Exists(_))
         ));
+    });
+}
+
+#[test]
+fn a_switch_never_sends_to_a_port_or_function_that_is_not_there() {
+    run(async {
+        let (images, dir) = (Images::new(), tempfile::tempdir().unwrap());
+        let plane = Plane::default();
+        let node = open(&plane, &dir.path().join("node.db"), &images);
+        // Ports and functions come and go, in each order.
+        for variant in [8, 9, 6, 8, 7, 1, 9, 8, 1] {
+            node.put(parse(&document(0, variant)), How::default(), &ALWAYS).await.unwrap();
+            assert_eq!(plane.fake.lock().unwrap().violations, Vec::<String>::new(), "{variant}");
+            check(&node, &plane);
+        }
+        // What is watched is seen.
+        node.put(parse(&document(0, 8)), How::default(), &ALWAYS).await.unwrap();
+        plane.fake.lock().unwrap().set_ports(Default::default());
+        assert_eq!(plane.fake.lock().unwrap().violations.len(), 1);
     });
 }
 

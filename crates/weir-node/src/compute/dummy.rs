@@ -8,17 +8,35 @@ use async_trait::async_trait;
 
 use super::launch::Launch;
 use super::{Compute, ComputeError, Health, Observed};
-use crate::instance::{Instance, InstanceId, Kind};
+use crate::instance::{Instance, InstanceId, Kind, PortNames};
 
 /// The driver. Its clones are one: it outlives the daemon that uses it, as functions do.
 #[derive(Debug, Clone, Default)]
 pub struct Dummy(Arc<Mutex<State>>);
 
+/// A function that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// The tag of what it was made from.
+    pub tag: String,
+    /// How it is.
+    pub health: Health,
+    /// Its ports.
+    pub ports: Vec<PortNames>,
+}
+
+impl Function {
+    /// One that is made from an instance.
+    pub fn of(instance: &Instance, health: Health) -> Function {
+        Function { tag: instance.tag.clone(), health, ports: instance.spec.ports.clone() }
+    }
+}
+
 /// What it remembers.
 #[derive(Debug, Default)]
 pub struct State {
-    /// Tag and health of what is there.
-    pub instances: BTreeMap<InstanceId, (String, Health)>,
+    /// What is there.
+    pub instances: BTreeMap<InstanceId, Function>,
     /// What was done, in words.
     pub done: Vec<String>,
     /// How many of the next things to do fail.
@@ -51,7 +69,7 @@ impl Dummy {
     fn set(&self, what: &str, id: &InstanceId, health: Health) -> Result<(), ComputeError> {
         self.act(what, id, |s| match s.instances.get_mut(id) {
             Some(known) => {
-                known.1 = health;
+                known.health = health;
                 Ok(())
             }
             None => Err(ComputeError::Missing(id.clone())),
@@ -66,16 +84,17 @@ impl Compute for Dummy {
     }
 
     async fn observe(&self) -> Result<Vec<Observed>, ComputeError> {
-        let observed = |(id, (tag, health)): (&InstanceId, &(String, Health))| {
-            let whole = *health != Health::Stopped;
-            Observed { id: id.clone(), tag: if whole { tag.clone() } else { String::new() } }
+        let observed = |(id, f): (&InstanceId, &Function)| {
+            let whole = f.health != Health::Stopped;
+            let tag = if whole { f.tag.clone() } else { String::new() };
+            Observed { id: id.clone(), tag, ports: f.ports.clone() }
         };
         Ok(self.with(|s| s.instances.iter().map(observed).collect()))
     }
 
     async fn create(&self, instance: &Instance) -> Result<(), ComputeError> {
         self.act("create", &instance.id, |s| {
-            s.instances.insert(instance.id.clone(), (instance.tag.clone(), Health::Stopped));
+            s.instances.insert(instance.id.clone(), Function::of(instance, Health::Stopped));
             Ok(())
         })
     }
@@ -86,7 +105,7 @@ impl Compute for Dummy {
 
     async fn update(&self, instance: &Instance) -> Result<(), ComputeError> {
         self.act("update", &instance.id, |s| {
-            s.instances.insert(instance.id.clone(), (instance.tag.clone(), Health::Running));
+            s.instances.insert(instance.id.clone(), Function::of(instance, Health::Running));
             Ok(())
         })
     }
@@ -111,7 +130,7 @@ impl Compute for Dummy {
     }
 
     fn health(&self, id: &InstanceId) -> Option<Health> {
-        self.with(|s| Some(s.instances.get(id)?.1.clone()))
+        self.with(|s| Some(s.instances.get(id)?.health.clone()))
     }
 
     async fn read(&self, id: &InstanceId, handler: &str) -> Result<String, ComputeError> {

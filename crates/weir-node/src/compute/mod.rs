@@ -25,7 +25,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use weir_model::template::{Implementation, Template};
 
-use crate::instance::{Instance, InstanceId, Kind};
+use crate::instance::{Instance, InstanceId, Kind, PortNames};
 use launch::Launch;
 
 /// Runs functions of one kind. What is done to one instance is done one thing at a time; the caller sees to that.
@@ -116,6 +116,8 @@ pub struct Observed {
     pub id: InstanceId,
     /// The tag of what it was made from; empty if it was left half-made or was damaged.
     pub tag: String,
+    /// Its ports.
+    pub ports: Vec<PortNames>,
 }
 
 /// How an instance is.

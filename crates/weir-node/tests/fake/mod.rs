@@ -2,7 +2,7 @@
 //! engine's classes.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -25,7 +25,9 @@ pub struct Fake {
     pub points: BTreeMap<(String, String), (String, String)>,
     /// Handler writes that were made.
     pub writes: Vec<(String, String)>,
-    /// Moments in which LSI-0 sent to a graph that was not there.
+    /// Interfaces at which functions are met, if these are known.
+    ports: Option<BTreeSet<String>>,
+    /// Moments in which LSI-0 sent to a graph, or a graph to a function's port, that was not there.
     pub violations: Vec<String>,
     /// Open connections.
     connections: Vec<UnixStream>,
@@ -163,12 +165,25 @@ impl Fake {
         Ok(())
     }
 
-    /// Every graph that LSI-0 sends to must be there.
+    /// Functions have these ports from now on.
+    pub fn set_ports(&mut self, ports: BTreeSet<String>) {
+        self.ports = Some(ports);
+        self.watch();
+    }
+
+    /// Every graph that LSI-0 sends to must be there, and every port of a function that a graph sends to.
     fn watch(&mut self) {
         for (to, _) in self.points.values() {
             let graph = to.split('/').next().unwrap();
             if !self.graphs.contains_key(graph) {
                 self.violations.push(format!("LSI-0 sends to {graph} after {:?}", self.changes.last()));
+            }
+        }
+        let Some(ports) = &self.ports else { return };
+        for (graph, (config, _)) in &self.graphs {
+            let mut words = config.split(|c: char| !c.is_ascii_alphanumeric());
+            if let Some(port) = words.find(|w| w.starts_with("wf") && !ports.contains(*w)) {
+                self.violations.push(format!("{graph} sends to {port} after {:?}", self.changes.last()));
             }
         }
     }

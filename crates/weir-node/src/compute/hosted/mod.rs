@@ -135,9 +135,10 @@ impl<W: Workload> Compute for Hosted<W> {
             }
             let id = record.instance.id.clone();
             let f = self.0.entry(&id);
+            let ports = record.spec().ports.clone();
             let Ok(_changing) = f.changing.try_lock() else {
                 // It is just being started again.
-                observed.push(Observed { tag: record.instance.tag.clone(), id });
+                observed.push(Observed { tag: record.instance.tag.clone(), id, ports });
                 continue;
             };
             let sound = record.whole && f.is_sound(&self.0.workload, &record);
@@ -148,7 +149,7 @@ impl<W: Workload> Compute for Hosted<W> {
             // What is down is the supervision's to repair, also between its attempts.
             let works = sound && record.started || lock(&f.supervision).is_some();
             let tag = if works { record.instance.tag.clone() } else { String::new() };
-            observed.push(Observed { id, tag });
+            observed.push(Observed { id, tag, ports });
         }
         Ok(observed)
     }
