@@ -13,6 +13,7 @@ pub mod domain;
 pub mod events;
 pub mod functions;
 pub mod graphs;
+pub mod history;
 pub mod images;
 pub mod members;
 pub mod node;

@@ -136,6 +136,7 @@ impl Node {
         let program = std::env::current_exe()?;
         let arguments = ["netns", "exec", &lab.name("middle")].map(Into::into);
         let options = Options {
+            revisions: 50,
             join: None,
             listen: ([127, 0, 0, 1], 0).into(),
             login: None,

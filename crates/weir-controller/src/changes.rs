@@ -14,6 +14,7 @@ use weir_model::graph::ServiceGraph;
 use weir_rest::body::Document;
 use weir_rest::precondition::Precondition;
 use weir_store::events::NewEvent;
+use weir_store::history::{Confirm, Note};
 
 use crate::admit::{Admission, Proof, admit};
 use crate::choose::named;
@@ -144,9 +145,10 @@ impl Controller {
         change: bool,
         condition: &Precondition,
         by: &Principal,
+        note: &Note,
     ) -> Result<(Changed, bool), Problem> {
         let _changing = self.changing.lock().await;
-        self.put_alone(document, asked, change, condition, by).await
+        self.put_alone(document, asked, change, condition, by, note).await
     }
 
     /// The same for who sees to it that nothing else changes meanwhile.
@@ -157,6 +159,7 @@ impl Controller {
         change: bool,
         condition: &Precondition,
         by: &Principal,
+        note: &Note,
     ) -> Result<(Changed, bool), Problem> {
         let id = document.graph.id.to_string();
         let before = self.view().graphs.get(&id).cloned();
@@ -173,15 +176,19 @@ impl Controller {
         let explain = admission.explain();
         let new = admission.graph;
         if let Some(stored) = before.as_ref().filter(|b| is_same(&b.graph, &new)) {
+            if note.confirm == Confirm::Final {
+                self.confirm_revision(&id).await?;
+            }
             let changed = Changed { id, revision: stored.revision, unchanged: true, warnings: Vec::new() };
             return Ok((changed, false));
         }
         self.within_quotas(&id, &new)?;
         self.prove(admission.proof).await.map_err(&explain)?;
         let nodes = admission.placement.nodes;
-        let changed = self.change(&id, before.as_ref(), new).await.map_err(&explain)?;
+        let changed = self.change(&id, before.as_ref(), new, note).await.map_err(&explain)?;
         let kind = if before.is_some() { Kind::Changed } else { Kind::Applied };
-        let text = format!("revision {} runs at {}", changed.revision, at(&nodes));
+        let why = note.message.as_ref().map_or(String::new(), |m| format!(": {m}"));
+        let text = format!("revision {} runs at {}{why}", changed.revision, at(&nodes));
         self.tell(kind, one(&nodes), Some(&id), text).await;
         Ok((changed, before.is_none()))
     }
@@ -199,9 +206,9 @@ impl Controller {
     ///
     /// # Errors
     /// A node refuses it now.
-    pub(crate) async fn restore(&self, id: &str, stored: &Stored) -> Result<(), Problem> {
+    pub(crate) async fn restore(&self, id: &str, stored: &Stored, note: &Note) -> Result<(), Problem> {
         let now = self.view().graphs.get(id).cloned();
-        self.change(id, now.as_ref(), stored.graph.clone()).await.map(drop)
+        self.change(id, now.as_ref(), stored.graph.clone(), note).await.map(drop)
     }
 
     /// Brings a graph's nodes from what was before to what is wanted now, or back.
@@ -210,6 +217,7 @@ impl Controller {
         id: &str,
         before: Option<&Stored>,
         mut new: DomainGraph,
+        note: &Note,
     ) -> Result<Changed, Problem> {
         if let Some(before) = before {
             for (node, part) in &mut new.parts {
@@ -221,8 +229,8 @@ impl Controller {
                     .and_then(|b| b.tag.clone());
             }
         }
-        let (name, proposal) = (id.to_owned(), new.clone());
-        let revision = self.blocking(move |s| s.propose(&name, &proposal)).await?;
+        let (name, proposal, noted) = (id.to_owned(), new.clone(), note.clone());
+        let revision = self.blocking(move |s| s.propose(&name, &proposal, &noted)).await?;
         let mut warnings = Vec::new();
         let mut done: Vec<String> = Vec::new();
         let mut refused = None;
@@ -266,6 +274,9 @@ impl Controller {
         }
         for node in done.iter().chain(&left) {
             self.learn(node).await;
+        }
+        if note.confirm != Confirm::Final {
+            self.unconfirmed.notify_one();
         }
         Ok(Changed { id: id.to_owned(), revision, unchanged: false, warnings })
     }
@@ -441,7 +452,11 @@ impl Controller {
         let admission = self.admit(&document, None, Some(from))?;
         self.prove(admission.proof).await?;
         let nodes = admission.placement.nodes;
-        let changed = self.change(id, Some(&stored), admission.graph).await?;
+        // Nobody asked for another document.
+        let message = Some(format!("moved from node '{from}'"));
+        let note =
+            Note { message, same_as: Some(stored.revision), confirm: Confirm::AsBefore, ..Note::default() };
+        let changed = self.change(id, Some(&stored), admission.graph, &note).await?;
         let text = format!("revision {} runs at {}, moved from '{from}'", changed.revision, at(&nodes));
         self.tell(Kind::Changed, one(&nodes), Some(id), text).await;
         Ok(nodes.join(", "))

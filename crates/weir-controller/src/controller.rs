@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::http::StatusCode;
+use tokio::sync::Notify;
 use weir_api::events::Kind;
 use weir_api::members::{NodeDetails, NodeSummary, Presence};
 use weir_api::problem::Problem;
@@ -37,6 +38,8 @@ pub struct Controller {
     pub certificates: Duration,
     /// Held while anything changes.
     pub(crate) changing: tokio::sync::Mutex<()>,
+    /// Graphs were applied that go back unless they are confirmed.
+    pub(crate) unconfirmed: Notify,
     view: RwLock<Arc<View>>,
 }
 
@@ -78,6 +81,7 @@ impl Controller {
             authority,
             certificates,
             changing: tokio::sync::Mutex::new(()),
+            unconfirmed: Notify::new(),
             view: RwLock::new(Arc::new(view)),
         });
         let (of_usage, of_owner) = (Arc::downgrade(&controller), Arc::downgrade(&controller));

@@ -19,6 +19,7 @@ pub mod controller;
 pub mod core;
 mod facts;
 pub mod fleet;
+mod history;
 pub mod links;
 pub mod place;
 mod policies;

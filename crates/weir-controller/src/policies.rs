@@ -6,6 +6,7 @@ use weir_api::policies::PolicySettings;
 use weir_api::problem::{Mistake, Problem};
 use weir_model::graph::ServiceGraph;
 use weir_rest::body::Document;
+use weir_store::history::{Confirm, Note};
 
 use crate::admit::Admission;
 use crate::changes::is_same;
@@ -134,7 +135,9 @@ impl Controller {
             if is_same(&stored.graph, &admission.graph) {
                 continue;
             }
-            if let Err(e) = self.change(&id, Some(&stored), admission.graph).await {
+            let (message, same_as) = (Some("policies have changed".to_owned()), Some(stored.revision));
+            let note = Note { message, same_as, confirm: Confirm::AsBefore, ..Note::default() };
+            if let Err(e) = self.change(&id, Some(&stored), admission.graph, &note).await {
                 tracing::warn!("graph {id} is not required to hold the policies yet: {e}", e = e.detail);
             }
         }

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use weir_auth::secret::Secret;
 use weir_rest::listen::{Entrance, serve};
 use weir_rest::login::{Login, Names, NoToken, certificate_names};
+use weir_rest::{history, to_the_end};
 use weir_store::StoreError;
 use weir_tls::{TlsError, files, server};
 
@@ -34,6 +35,8 @@ pub struct Options {
     pub certificates: Duration,
     /// Whether tunnels between nodes are encrypted.
     pub encrypt: bool,
+    /// How many revisions of each graph are kept.
+    pub revisions: u32,
 }
 
 /// The controller cannot run.
@@ -86,6 +89,7 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()> + Send) ->
     let names = certificate_names(address, &options.hostnames);
     let tls = Arc::new(server::config(authority.clone(), names)?);
     let store = Arc::new(Store::open(&options.store)?);
+    store.database().set_revisions(options.revisions);
     let names = Names { listen: vec![address], others: options.hostnames.clone() };
     let login = Login::on(store.database().clone(), names)?;
     if login.is_new() {
@@ -95,10 +99,22 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()> + Send) ->
     tracing::info!(%address, pin = %authority.pin(), nodes = controller.view().members.len(), "the controller listens");
     let (nodes, dialled) = mpsc::channel(64);
     let attending = tokio::spawn(attend(controller.clone(), dialled));
+    let going_back = tokio::spawn(go_back(controller.clone()));
     let entrance = Entrance { tls: Some(tls), nodes: Some(nodes) };
     serve(listener, entrance, router(controller), shutdown).await;
     attending.abort();
+    going_back.abort();
     Ok(())
+}
+
+/// Makes graphs go back that nobody confirms.
+async fn go_back(controller: Arc<Controller>) {
+    let (store, changing) = (controller.store.database().clone(), controller.clone());
+    let go_back = |graph: String, revision| {
+        let controller = changing.clone();
+        to_the_end(async move { controller.go_back(&graph, revision).await })
+    };
+    history::watch(store, &controller.unconfirmed, go_back).await;
 }
 
 /// Makes a new admin token for the controller of a store, which no controller may have at the time.

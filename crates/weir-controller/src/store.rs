@@ -14,13 +14,10 @@ use weir_auth::Graph;
 use weir_auth::quota::Usage;
 use weir_auth::secret::{JoinError, JoinTerms, Secret, SecretHash};
 use weir_rest::secrets::{Secrets, masked};
+use weir_store::history::{self, Note};
 use weir_store::{Database, Result, Schema, StoreError};
 
 const SCHEMA: Schema = Schema { version: 1, tables: TABLES, additions: ADDITIONS };
-
-const ADDITIONS: &str = "
-CREATE TABLE IF NOT EXISTS policies (name TEXT PRIMARY KEY, policy TEXT NOT NULL) STRICT;
-";
 
 const TABLES: &str = "
 CREATE TABLE nodes (
@@ -38,6 +35,12 @@ CREATE TABLE graphs (
     previous TEXT
 ) STRICT;
 CREATE TABLE removed (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE) STRICT;
+";
+/// What was added to the tables later.
+const ADDITIONS: &str = "
+CREATE TABLE IF NOT EXISTS policies (name TEXT PRIMARY KEY, policy TEXT NOT NULL) STRICT;
+INSERT OR IGNORE INTO history (graph, revision, tenant, desired)
+    SELECT id, revision, json_extract(graph, '$.tenant'), graph FROM graphs;
 ";
 /// Graphs that were removed of which it is known.
 const REMOVED: u64 = 100_000;
@@ -304,12 +307,13 @@ impl Store {
         rows.into_iter().map(read).collect()
     }
 
-    /// Writes a new or changed graph, keeping what it replaces until it is [confirmed](Self::confirm); gives its revision.
+    /// Writes a new or changed graph, keeping what it replaces until it is [confirmed](Self::confirm), and what is noted of the change; gives
+    /// its revision.
     ///
     /// # Errors
     /// The store cannot be written.
-    pub fn propose(&self, id: &str, graph: &DomainGraph) -> Result<u64> {
-        let text = self.text(graph)?;
+    pub fn propose(&self, id: &str, graph: &DomainGraph, note: &Note) -> Result<u64> {
+        let (text, kept) = (self.text(graph)?, self.db.revisions());
         self.db.with(|db| {
             let tx = db.transaction()?;
             // Nothing stands for a graph that was not there.
@@ -318,6 +322,7 @@ impl Store {
                     previous = ifnull(previous, graph), graph = ?2, revision = revision + 1
                  RETURNING revision";
             let revision = tx.query_row(insert, params![id, text], |r| r.get(0))?;
+            history::keep(&tx, kept, (id, revision, graph.tenant.as_deref()), &text, note)?;
             tx.commit()?;
             Ok(revision)
         })
@@ -351,10 +356,16 @@ impl Store {
             let back = "UPDATE graphs SET graph = previous, previous = NULL, revision = revision - 1
                  WHERE id = ?1 AND previous IS NOT NULL";
             tx.execute(back, [id])?;
-            let graph = tx.query_row("SELECT graph FROM graphs WHERE id = ?1", [id], |r| r.get(0));
-            let graph = graph.optional()?;
+            let now = "SELECT graph, revision FROM graphs WHERE id = ?1";
+            let now: Option<(String, u64)> =
+                tx.query_row(now, [id], |r| Ok((r.get(0)?, r.get(1)?))).optional()?;
+            history::take_back(
+                &tx,
+                id,
+                now.as_ref().map(|(desired, revision)| (*revision, desired.as_str())),
+            )?;
             tx.commit()?;
-            Ok(graph)
+            Ok(now.map(|(graph, _)| graph))
         })?;
         previous.map(|text| self.read(&text)).transpose()
     }
@@ -367,6 +378,7 @@ impl Store {
         self.db.with(|db| {
             let tx = db.transaction()?;
             tx.execute("DELETE FROM graphs WHERE id = ?1", [id])?;
+            history::forget(&tx, id)?;
             tx.execute("INSERT OR REPLACE INTO removed (id) VALUES (?1)", [id])?;
             let last = tx.last_insert_rowid() as u64;
             tx.execute("DELETE FROM removed WHERE number <= ?1", [last.saturating_sub(REMOVED)])?;
@@ -428,17 +440,17 @@ mod tests {
     fn a_refused_change_leaves_what_was_before_even_after_a_crash() {
         let (dir, store) = store();
         let (old, new) = (graph(&["n1"]), graph(&["n2"]));
-        assert_eq!(store.propose("g", &old).unwrap(), 1);
+        assert_eq!(store.propose("g", &old, &Note::default()).unwrap(), 1);
         store.confirm("g", &old).unwrap();
-        assert_eq!(store.propose("g", &new).unwrap(), 2);
-        assert_eq!(store.propose("g", &graph(&["n3"])).unwrap(), 3);
+        assert_eq!(store.propose("g", &new, &Note::default()).unwrap(), 2);
+        assert_eq!(store.propose("g", &graph(&["n3"]), &Note::default()).unwrap(), 3);
         drop(store);
         let store = Store::open(&dir.path().join("controller.db")).unwrap();
         assert!(store.graphs().unwrap()["g"].pending);
         assert_eq!(store.roll_back("g").unwrap(), Some(old.clone()));
         assert!(!store.graphs().unwrap()["g"].pending);
         assert_eq!(store.roll_back("g").unwrap(), Some(old), "there is nothing to take back");
-        store.propose("h", &new).unwrap();
+        store.propose("h", &new, &Note::default()).unwrap();
         assert_eq!(store.roll_back("h").unwrap(), None);
         assert_eq!(store.graphs().unwrap().len(), 1);
     }

@@ -26,6 +26,7 @@ use weir_auth::{Action, Principal};
 use weir_rest::body::Document;
 use weir_rest::precondition::Precondition;
 use weir_store::events::NewEvent;
+use weir_store::history::{Confirm, Note};
 
 /// How documents are applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,24 +39,26 @@ pub struct How {
     pub together: bool,
     /// Whether a graph is applied again that is as asked for, so that handler writes beside the document go.
     pub again: bool,
+    /// Who applies them, and why, as it is kept with the revisions.
+    pub note: Note,
 }
 
 impl Default for How {
     fn default() -> How {
         let by = Arc::new(Principal::operator("local"));
-        How { by, change: true, together: true, again: false }
+        How { by, change: true, together: true, again: false, note: Note::default() }
     }
 }
 
-type Outcomes = Vec<Result<Applied, ApplyError>>;
+pub(crate) type Outcomes = Vec<Result<Applied, ApplyError>>;
 /// What documents became, each by itself.
-type Compiled = Vec<Result<Arc<DesiredGraph>, ApplyError>>;
+pub(crate) type Compiled = Vec<Result<Arc<DesiredGraph>, ApplyError>>;
 
 /// Documents that are ready to be applied.
-struct Prepared {
+pub(crate) struct Prepared {
     /// The graphs' identifiers.
-    ids: Vec<String>,
-    compiled: Compiled,
+    pub(crate) ids: Vec<String>,
+    pub(crate) compiled: Compiled,
 }
 
 /// Graphs that are being applied.
@@ -123,7 +126,7 @@ impl<D: DataPlane> Node<D> {
         }
     }
 
-    async fn try_all(
+    pub(crate) async fn try_all(
         &self,
         runtime: &mut Runtime<D>,
         Prepared { ids, mut compiled }: Prepared,
@@ -172,6 +175,9 @@ impl<D: DataPlane> Node<D> {
                 && !how.again
             {
                 let applied = Applied { revision: e.revision, outcome: Outcome::Unchanged };
+                if how.note.confirm == Confirm::Final {
+                    self.confirm_revision(id).await?;
+                }
                 if e.graph.text != graph.text || e.graph.owner != graph.owner {
                     self.rewrite(&graph).await?;
                 }
@@ -219,7 +225,8 @@ impl<D: DataPlane> Node<D> {
             return Ok(());
         }
         let graphs: Vec<Arc<DesiredGraph>> = proposals.iter().map(|p| p.graph.clone()).collect();
-        let revisions = self.blocking(move |store| store.propose(&graphs)).await?;
+        let note = how.note.clone();
+        let revisions = self.blocking(move |store| store.propose(&graphs, &note)).await?;
         proposals.iter_mut().zip(revisions).for_each(|(p, revision)| p.revision = revision);
 
         let refused = match self.try_out(runtime, view, proposals, how).await {
@@ -258,7 +265,8 @@ impl<D: DataPlane> Node<D> {
                 Some(_) => (Kind::Changed, Outcome::Changed),
                 None => (Kind::Applied, Outcome::Created),
             };
-            let text = format!("revision {} runs", p.revision);
+            let why = how.note.message.as_ref().map_or(String::new(), |m| format!(": {m}"));
+            let text = format!("revision {} runs{why}", p.revision);
             events.push(event(kind, &p.graph, text));
             outcomes[p.at] = Some(Ok(Applied { revision: p.revision, outcome }));
         }
@@ -272,6 +280,9 @@ impl<D: DataPlane> Node<D> {
             outcomes[p.at] = Some(Err(error));
         }
         self.events.publish_all(events).await;
+        if how.note.confirm != Confirm::Final {
+            self.unconfirmed.notify_one();
+        }
         Ok(())
     }
 
@@ -403,7 +414,7 @@ impl<D: DataPlane> Node<D> {
     }
 
     /// Brings the container images of a graph to this machine.
-    async fn bring_images(&self, graph: &DesiredGraph) -> Result<(), ApplyError> {
+    pub(crate) async fn bring_images(&self, graph: &DesiredGraph) -> Result<(), ApplyError> {
         let Some(containers) = &self.containers else { return Ok(()) };
         for i in &graph.instances {
             let (Some(source), Ok(digest)) = (i.spec.source(), i.spec.digest.parse()) else { continue };

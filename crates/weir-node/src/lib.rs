@@ -9,7 +9,7 @@
 //! - [`node`]: changes, one at a time, all or nothing
 //! - [`instance`], [`compute`]: what drivers run, and the drivers of functions that are not inline
 //! - [`resolve`], [`candidates`]: from what a function has to be able to do to an image; [`expand`]: functions made of functions; [`resources`], [`accounts`]: what that may take
-//! - [`store`], [`images`], [`events`]: what is kept, what is offered, what is told
+//! - [`store`], [`history`], [`images`], [`events`]: what is kept, what is offered, what is told
 //! - [`engine`], [`connection`]: the data-plane process, supervised and spoken to
 //! - [`tenancy`]: whose graphs are; [`rest`]: the interface
 #![forbid(unsafe_code)]
@@ -26,6 +26,7 @@ mod domain;
 pub mod engine;
 pub mod expand;
 pub mod guard;
+mod history;
 mod image_check;
 pub mod images;
 pub mod instance;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 use weir_model::graph::ServiceGraph;
@@ -74,6 +75,8 @@ pub struct Node<D> {
     pub(crate) runtime: tokio::sync::Mutex<Runtime<D>>,
     view: RwLock<Arc<View>>,
     pub(crate) proofs: Arc<Proofs>,
+    /// Graphs were applied that go back unless they are confirmed.
+    pub(crate) unconfirmed: Notify,
     /// Whether the node has a controller.
     pub membership: Membership,
 }
@@ -111,6 +114,7 @@ impl<D: DataPlane> Node<D> {
             containers: None,
             view: RwLock::new(Arc::new(View { graphs, ..View::default() })),
             proofs: Arc::default(),
+            unconfirmed: Notify::new(),
             membership: Membership::default(),
         })
     }
@@ -254,6 +258,18 @@ impl<D: DataPlane> Node<D> {
         owner: Option<&str>,
     ) -> Result<Option<String>, ApplyError> {
         let mut runtime = self.runtime.lock().await;
+        self.remove_with(&mut runtime, id, condition, by, owner).await
+    }
+
+    /// The same for whoever has the runtime.
+    pub(crate) async fn remove_with(
+        &self,
+        runtime: &mut Runtime<D>,
+        id: &str,
+        condition: &Precondition,
+        by: &Principal,
+        owner: Option<&str>,
+    ) -> Result<Option<String>, ApplyError> {
         let Some(entry) = self.graph(id) else { return Err(ApplyError::Missing(id.into())) };
         by.may(&Action::DeleteGraph(entry.owned()))?;
         self.membership.may_change(id, entry.graph.owner.as_deref(), owner).map_err(ApplyError::Owned)?;
@@ -266,7 +282,7 @@ impl<D: DataPlane> Node<D> {
             v.drift.remove(id);
             v.to_roll_back.remove(id);
         });
-        let done = match self.settle_if_new(&mut runtime).await {
+        let done = match self.settle_if_new(runtime).await {
             Ok(true) => Ok(()),
             Ok(false) => match runtime.perform(&BTreeMap::from([(id, None)])).await {
                 Ok(_) => {

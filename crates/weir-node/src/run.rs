@@ -35,6 +35,7 @@ use weir_oci::Registries;
 use weir_protocol::ports_folder;
 use weir_rest::listen::{self, Entrance, ServerConfig};
 use weir_rest::login::{Login, Names, NoToken, certificate_names};
+use weir_rest::{history, to_the_end};
 use weir_store::StoreError;
 use weir_tls::{TlsError, files, server};
 
@@ -78,6 +79,8 @@ pub struct Options {
     pub resources: Resources,
     /// Whether they may come to take more.
     pub overcommit: bool,
+    /// How many revisions of each graph are kept.
+    pub revisions: u32,
     /// The controller that the node is joined to.
     pub join: Option<Join>,
 }
@@ -176,6 +179,7 @@ pub async fn serve(
         false => None,
     };
     let store = Arc::new(Store::open(&options.store)?);
+    store.database().set_revisions(options.revisions);
     let (events, from_engine) = mpsc::channel(1024);
     let sockets = Sockets(ports_folder(&options.socket));
     let wireguard = wireguard(&options.store, &sockets.0)?;
@@ -237,6 +241,7 @@ pub async fn serve(
     });
     let maintaining = tokio::spawn(maintain(node.clone(), wake));
     let describing = tokio::spawn(domain::watch(node.clone()));
+    let going_back = tokio::spawn(go_back(node.clone()));
 
     let router = router(node.clone());
     let joined = member.map(|m| tokio::spawn(m.run(node.clone(), router.clone())));
@@ -246,6 +251,7 @@ pub async fn serve(
     }
     maintaining.abort();
     describing.abort();
+    going_back.abort();
     node.quiesce().await;
     listening.abort();
     listening_to_functions.abort();
@@ -342,6 +348,16 @@ async fn listen(node: Arc<Node<Engine>>, mut events: mpsc::Receiver<EngineEvent>
             }
         }
     }
+}
+
+/// Makes graphs go back that nobody confirms.
+async fn go_back(node: Arc<Node<Engine>>) {
+    let (store, changing) = (node.store.database().clone(), node.clone());
+    let go_back = |graph: String, revision| {
+        let node = changing.clone();
+        to_the_end(async move { node.go_back(&graph, revision).await })
+    };
+    history::watch(store, &node.unconfirmed, go_back).await;
 }
 
 /// Keeps the data plane in the desired state.

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
+use weir_store::history::{self, Note};
 use weir_store::{Database, Result, Schema, StoreError};
 
 use crate::desired::DesiredGraph;
@@ -37,6 +38,8 @@ CREATE TABLE IF NOT EXISTS drift (
     engine TEXT NOT NULL,
     PRIMARY KEY (graph, function, handler)
 ) STRICT;
+INSERT OR IGNORE INTO history (graph, revision, tenant, desired)
+    SELECT id, revision, json_extract(desired, '$.document.tenant'), desired FROM graphs;
 ";
 
 /// A desired graph with its revision.
@@ -92,8 +95,9 @@ impl Store {
         rows.into_iter().map(read).collect()
     }
 
-    /// Writes new or changed graphs, keeping what they replace; gives the new revisions.
-    pub fn propose(&self, graphs: &[Arc<DesiredGraph>]) -> Result<Vec<u64>> {
+    /// Writes new or changed graphs, keeping what they replace and what is noted of the change; gives the new revisions.
+    pub fn propose(&self, graphs: &[Arc<DesiredGraph>], note: &Note) -> Result<Vec<u64>> {
+        let kept = self.db.revisions();
         let texts = graphs.iter().map(|g| self.text(g)).collect::<Result<Vec<_>>>()?;
         // A proposal upon a proposal keeps the confirmed one as the previous.
         self.with(|db| {
@@ -108,7 +112,9 @@ impl Store {
                         previous = iif(pending, previous, desired), desired = ?2, pending = 1, revision = revision + 1
                      RETURNING revision",
                 )?;
-                revisions.push(insert.query_row(params![graph.id, text], |r| r.get(0))?);
+                let revision = insert.query_row(params![graph.id, text], |r| r.get(0))?;
+                history::keep(&tx, kept, (&graph.id, revision, graph.tenant()), text, note)?;
+                revisions.push(revision);
             }
             tx.commit()?;
             Ok(revisions)
@@ -119,7 +125,12 @@ impl Store {
     pub fn rewrite(&self, graph: &DesiredGraph) -> Result<()> {
         let text = self.text(graph)?;
         self.with(|db| {
-            db.execute("UPDATE graphs SET desired = ?2 WHERE id = ?1", params![graph.id, text]).map(drop)
+            let tx = db.transaction()?;
+            tx.execute("UPDATE graphs SET desired = ?2 WHERE id = ?1", params![graph.id, text])?;
+            let same = "UPDATE history SET desired = ?2 WHERE graph = ?1
+                        AND revision = (SELECT revision FROM graphs WHERE id = ?1)";
+            tx.execute(same, params![graph.id, text])?;
+            tx.commit()
         })
     }
 
@@ -148,8 +159,11 @@ impl Store {
                      WHERE id = ?1 AND pending = 1",
                     [id],
                 )?;
-                let desired = "SELECT desired FROM graphs WHERE id = ?1";
-                previous.push(tx.query_row(desired, [id], |r| r.get(0)).optional()?);
+                let desired = "SELECT desired, revision FROM graphs WHERE id = ?1";
+                let now: Option<(String, u64)> =
+                    tx.query_row(desired, [id], |r| Ok((r.get(0)?, r.get(1)?))).optional()?;
+                history::take_back(&tx, id, now.as_ref().map(|(desired, revision)| (*revision, desired.as_str())))?;
+                previous.push(now.map(|(desired, _)| desired));
             }
             tx.commit()?;
             Ok(previous)
@@ -168,6 +182,7 @@ impl Store {
             let n = tx.execute("DELETE FROM graphs WHERE id = ?1", [id])?;
             tx.execute("DELETE FROM written WHERE graph = ?1", [id])?;
             tx.execute("DELETE FROM drift WHERE graph = ?1", [id])?;
+            history::forget(&tx, id)?;
             tx.commit()?;
             Ok(n > 0)
         })
@@ -258,21 +273,24 @@ mod tests {
         let (dir, store) = store();
         let (old, new) = (desired(&wire("a", "eth1", "eth2")), desired(&wire("a", "eth1", "eth3")));
         let a = ["a".to_owned()];
-        assert_eq!(store.propose(&[old.clone().into()]).unwrap(), [1]);
+        assert_eq!(store.propose(&[old.clone().into()], &Note::default()).unwrap(), [1]);
         store.confirm(&a).unwrap();
-        assert_eq!(store.propose(&[new.clone().into()]).unwrap(), [2]);
+        assert_eq!(store.propose(&[new.clone().into()], &Note::default()).unwrap(), [2]);
         drop(store);
         // The daemon died: the proposal stands, and can still be taken back.
         let store = Store::open(&dir.path().join("node.db")).unwrap();
         let stored = store.graphs().unwrap();
         assert!(stored["a"].pending && stored["a"].graph == new);
+        assert_eq!(store.database().history("a").unwrap().len(), 2);
         assert_eq!(store.roll_back(&a).unwrap(), [Some(old.clone())]);
         let stored = store.graphs().unwrap();
         assert_eq!((stored["a"].revision, stored["a"].pending), (1, false));
+        assert_eq!(store.database().history("a").unwrap().len(), 1);
         // A confirmed one cannot be taken back; a new one goes altogether.
         assert_eq!(store.roll_back(&a).unwrap(), [Some(old.clone())]);
-        store.propose(&[desired(&wire("b", "eth1", "eth2")).into()]).unwrap();
+        store.propose(&[desired(&wire("b", "eth1", "eth2")).into()], &Note::default()).unwrap();
         assert_eq!(store.roll_back(&["b".to_owned()]).unwrap(), [None]);
+        assert!(store.database().history("b").unwrap().is_empty());
         assert_eq!(store.graphs().unwrap().len(), 1);
     }
 
@@ -280,16 +298,30 @@ mod tests {
     fn a_full_disk_changes_nothing() {
         let (_dir, store) = store();
         let old = desired(&wire("a", "eth1", "eth2"));
-        store.propose(&[old.clone().into()]).unwrap();
+        store.propose(&[old.clone().into()], &Note::default()).unwrap();
         store.confirm(&["a".to_owned()]).unwrap();
         store.set_full(true);
         let mut new = old.clone();
         new.switch.config = "x".repeat(1 << 20);
-        let e = store.propose(&[new.clone().into()]).unwrap_err();
+        let e = store.propose(&[new.clone().into()], &Note::default()).unwrap_err();
         assert!(matches!(e, StoreError::Full { .. }) && e.to_string().contains("disk is full"), "{e}");
         assert_eq!(store.graphs().unwrap()["a"].graph, old);
         store.set_full(false);
-        store.propose(&[new.into()]).unwrap();
+        store.propose(&[new.into()], &Note::default()).unwrap();
+    }
+
+    #[test]
+    fn graphs_of_a_store_from_before_there_was_a_history_have_a_first_revision() {
+        let (dir, store) = store();
+        let graph = desired(&wire("a", "eth1", "eth2"));
+        store.propose(&[graph.clone().into()], &Note::default()).unwrap();
+        store.confirm(&["a".to_owned()]).unwrap();
+        store.with(|db| db.execute("DELETE FROM history", [])).unwrap();
+        drop(store);
+        let store = Store::open(&dir.path().join("node.db")).unwrap();
+        let history = store.database().history("a").unwrap();
+        assert_eq!((history.len(), history[0].revision.revision, history[0].revision.time), (1, 1, None));
+        assert_eq!(store.database().revision("a", 1).unwrap(), Some(graph));
     }
 
     #[test]

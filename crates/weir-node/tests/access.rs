@@ -106,7 +106,7 @@ fn graph_of(tenant: Option<&str>) -> String {
 /// Every route, a request of it about graph fw of tenant acme, and who may: the operator, a reader of everything, acme, a reader
 /// of acme's, acme limited to the graph, acme limited to function fw of it, and the tenant evil. Who has no login may nothing but
 /// what is `open`. A request that is allowed need not succeed: it may be wrong otherwise.
-const ROUTES: [(&str, &str, &str, &str); 34] = [
+const ROUTES: [(&str, &str, &str, &str); 38] = [
     ("delete /graphs/{id}", "/graphs/fw", "", "x - x - x - -"),
     ("delete /keys/{name}", "/keys/nobody", "", "x - - - - - -"),
     ("delete /tenants/{name}", "/tenants/nobody", "", "x - - - - - -"),
@@ -127,6 +127,8 @@ const ROUTES: [(&str, &str, &str, &str); 34] = [
     ),
     ("get /graphs/{id}/functions/{function}/inside", "/graphs/fw/functions/fw/inside", "", "x - - - - - -"),
     ("get /graphs/{id}/functions/{function}/log", "/graphs/fw/functions/fw/log", "", "x x x x x x -"),
+    ("get /graphs/{id}/revisions", "/graphs/fw/revisions", "", "x x x x x - -"),
+    ("get /graphs/{id}/revisions/{revision}", "/graphs/fw/revisions/1", "", "x x x x x - -"),
     ("get /graphs/{id}/status", "/graphs/fw/status", "", "x x x x x - -"),
     ("get /health", "/health", "", "open"),
     ("get /images", "/images", "", "x x x x x x x"),
@@ -137,6 +139,8 @@ const ROUTES: [(&str, &str, &str, &str); 34] = [
     ("get /tenants/{name}", "/tenants/acme", "", "x x x x - - -"),
     ("get /whoami", "/whoami", "", "x x x x x x x"),
     ("post /graphs", "/graphs", "GRAPH", "x - x - x - -"),
+    ("post /graphs/{id}/confirm", "/graphs/fw/confirm", "", "x - x - x - -"),
+    ("post /graphs/{id}/rollback", "/graphs/fw/rollback?revision=1", "", "x - x - x - -"),
     ("post /graphs/{id}/capture", "/graphs/fw/capture", "{}", "x x x x x - -"),
     ("post /graphs/{id}/trace", "/graphs/fw/trace", "{}", "x x x x x - -"),
     ("post /plan", "/plan", "GRAPH", "x x x x x - -"),
@@ -351,6 +355,16 @@ fn a_tenant_has_its_own_graphs_and_no_others() {
     // An operator may give a graph away.
     admin.put("fw", &graph_of(Some("acme"))).unwrap();
     assert_eq!(problem(evil.graph("fw")).status, 403);
+    // Its revisions stay with whose they were.
+    let revisions = |c: &NodeClient| -> Vec<(u64, String)> {
+        let list = c.history("fw").unwrap().revisions.into_iter();
+        list.map(|r| (r.revision, r.who.unwrap().name)).collect()
+    };
+    assert_eq!(revisions(admin), [(2, "admin".to_owned()), (1, "evil".to_owned())]);
+    assert_eq!(revisions(&acme), [(2, "admin".to_owned())]);
+    assert_eq!(problem(acme.revision("fw", 1)).status, 404);
+    assert_eq!(problem(acme.roll_back("fw", None)).status, 404);
+    assert_eq!(problem(evil.history("fw")).status, 403);
     assert!(acme.trace("fw", &TraceRequest { filter: String::new(), count: 1 }).is_ok());
 }
 

@@ -23,6 +23,7 @@ use weir_node::node::{ApplyError, How, Node, Outcome};
 use weir_node::store::Store;
 use weir_protocol::{Answer, Command};
 use weir_rest::precondition::Precondition;
+use weir_store::history::Note;
 
 use watched::Watched;
 
@@ -398,7 +399,7 @@ fn a_graph_whose_interface_is_gone_does_not_take_the_others_down() {
             for document in [document(0, 0), document(1, 1)] {
                 let graph = node.compile(parse(&document)).await.unwrap();
                 let id = graph.id.clone();
-                node.store.propose(&[graph.into()]).unwrap();
+                node.store.propose(&[graph.into()], &Note::default()).unwrap();
                 node.store.confirm(&[id]).unwrap();
             }
         }

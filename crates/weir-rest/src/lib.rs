@@ -7,6 +7,7 @@ pub mod body;
 pub mod dial;
 pub mod events;
 pub mod extract;
+pub mod history;
 pub mod listen;
 pub mod login;
 pub mod origin;

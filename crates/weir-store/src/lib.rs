@@ -1,14 +1,16 @@
-//! The files that daemons keep their state in: SQLite in WAL mode, held by one process, and the [log of events](events) and [who may use the
-//! daemon](access) in them.
+//! The files that daemons keep their state in: SQLite in WAL mode, held by one process, and the [log of events](events), the [revisions of
+//! graphs](history) and [who may use the daemon](access) in them.
 
 #![forbid(unsafe_code)]
 
 pub mod access;
 pub mod events;
+pub mod history;
 
 use std::fs::{OpenOptions, Permissions};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -64,7 +66,7 @@ pub struct Schema {
     pub version: i64,
     /// Makes the tables of a new store.
     pub tables: &'static str,
-    /// Makes tables that came later, if they are not there (`CREATE TABLE IF NOT EXISTS`).
+    /// Makes tables that came later, if they are not there (`CREATE TABLE IF NOT EXISTS`), and what they have of those that were.
     pub additions: &'static str,
 }
 
@@ -73,6 +75,7 @@ pub struct Schema {
 pub struct Database {
     path: PathBuf,
     db: Mutex<Connection>,
+    kept: AtomicU32,
 }
 
 /// What a store gives.
@@ -112,13 +115,25 @@ impl Database {
         }
         db.execute_batch(events::TABLES).and_then(|()| events::upgrade(&db)).map_err(fail)?;
         db.execute_batch(access::TABLES).map_err(fail)?;
+        db.execute_batch(history::TABLES).map_err(fail)?;
         db.execute_batch(additions).map_err(fail)?;
-        Ok(Database { path: path.into(), db: Mutex::new(db) })
+        let kept = AtomicU32::new(history::KEPT);
+        Ok(Database { path: path.into(), db: Mutex::new(db), kept })
     }
 
     /// The store's file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Keeps so many revisions of each graph from now on.
+    pub fn set_revisions(&self, number: u32) {
+        self.kept.store(number, Ordering::Relaxed);
+    }
+
+    /// How many revisions of each graph are kept.
+    pub fn revisions(&self) -> u32 {
+        self.kept.load(Ordering::Relaxed)
     }
 
     fn db(&self) -> MutexGuard<'_, Connection> {

@@ -2,6 +2,7 @@
 
 mod access;
 mod credentials;
+mod history;
 mod members;
 mod tls;
 
@@ -93,6 +94,8 @@ pub struct NodeClient {
     url: String,
     agent: Agent,
     on: Option<String>,
+    message: Option<String>,
+    confirm: Option<u32>,
     credentials: Credentials,
     time: Option<Duration>,
     trusts: bool,
@@ -114,6 +117,8 @@ impl NodeClient {
             time: None,
             trusts: false,
             on: None,
+            message: None,
+            confirm: None,
         }
     }
 
@@ -135,6 +140,13 @@ impl NodeClient {
         self
     }
 
+    /// One that says why it changes graphs, and after how many seconds they go back unless they are confirmed.
+    #[must_use]
+    pub fn noting(mut self, message: Option<&str>, confirm: Option<u32>) -> NodeClient {
+        (self.message, self.confirm) = (message.map(str::to_owned), confirm);
+        self
+    }
+
     /// One by which graphs are put on this node of a domain.
     #[must_use]
     pub fn on(mut self, node: Option<&str>) -> NodeClient {
@@ -142,8 +154,16 @@ impl NodeClient {
         self
     }
 
-    fn query(&self) -> String {
-        self.on.as_ref().map_or(String::new(), |node| format!("?node={}", encode(node)))
+    /// What a change is asked for with, and more.
+    fn change_query(&self, more: &[(&str, &str)]) -> String {
+        let confirm = self.confirm.map(|seconds| seconds.to_string());
+        let own = [("node", &self.on), ("message", &self.message), ("confirm", &confirm)];
+        let own = own.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+        let all: Vec<String> = own
+            .chain(more.iter().copied())
+            .map(|(name, value)| format!("{name}={}", encode(value)))
+            .collect();
+        if all.is_empty() { String::new() } else { format!("?{}", all.join("&")) }
     }
 
     /// All graphs.
@@ -168,7 +188,7 @@ impl NodeClient {
 
     /// Creates or changes a graph; the flag tells whether it is new.
     pub fn put(&self, id: &str, document: &str) -> Result<(Changed, bool)> {
-        self.put_to(&format!("/graphs/{}{}", encode(id), self.query()), document)
+        self.put_to(&format!("/graphs/{}{}", encode(id), self.change_query(&[])), document)
     }
 
     fn put_to(&self, path: &str, document: &str) -> Result<(Changed, bool)> {
@@ -179,12 +199,13 @@ impl NodeClient {
 
     /// The same for a graph that may be as asked for already.
     pub fn put_again(&self, id: &str, document: &str) -> Result<(Changed, bool)> {
-        self.put_to(&format!("/graphs/{}?again=true", encode(id)), document)
+        self.put_to(&format!("/graphs/{}{}", encode(id), self.change_query(&[("again", "true")])), document)
     }
 
     /// Creates or changes many graphs: a list of documents, or of their texts, in JSON. `each`: each by itself, otherwise all or none.
     pub fn put_list(&self, documents: &str, each: bool, again: bool) -> Result<AppliedList> {
-        let path = format!("/graphs?each={each}&again={again}");
+        let (each, again) = (each.to_string(), again.to_string());
+        let path = format!("/graphs{}", self.change_query(&[("each", &each), ("again", &again)]));
         let response = self.send(Method::PUT, &path, "application/json", documents)?;
         self.read(&path, response)
     }
@@ -212,7 +233,8 @@ impl NodeClient {
 
     /// What a document would change.
     pub fn plan(&self, document: &str) -> Result<Plan> {
-        self.document(Method::POST, &format!("/plan{}", self.query()), document)
+        let on = self.on.as_ref().map_or(String::new(), |node| format!("?node={}", encode(node)));
+        self.document(Method::POST, &format!("/plan{on}"), document)
     }
 
     /// Reads a public handler.

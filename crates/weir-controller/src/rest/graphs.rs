@@ -17,9 +17,11 @@ use weir_auth::{Action, Graph, Principal};
 use weir_model::value::Id;
 use weir_rest::body::{Document, Listed, Received, document, documents};
 use weir_rest::extract::{Path, Query};
+use weir_rest::history::note;
 use weir_rest::login::Caller;
 use weir_rest::precondition::Precondition;
 use weir_rest::to_the_end;
+use weir_store::history::{Confirm, Note};
 
 use super::App;
 use super::whole::{self, add, badness, join_links};
@@ -40,6 +42,10 @@ pub(super) struct Options {
     #[serde(default)]
     #[allow(dead_code, reason = "a graph that is as asked for is left alone")]
     again: bool,
+    /// Why.
+    message: Option<String>,
+    /// It goes back after so many seconds, unless it is confirmed.
+    confirm: Option<u32>,
 }
 
 /// What the nodes say of their graphs, by graph.
@@ -119,7 +125,8 @@ pub(super) async fn create(
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
-    apply(app, caller, document(&headers, body)?, options, false, condition).await
+    let note = note(&caller, options.message, options.confirm)?;
+    apply(app, caller, document(&headers, body)?, options.node, false, condition, note).await
 }
 
 /// Creates a graph, or changes it while it runs.
@@ -132,6 +139,7 @@ pub(super) async fn put(
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
+    let note = note(&caller, options.message, options.confirm)?;
     let document = document(&headers, body)?;
     if document.graph.id.as_str() != id {
         let message =
@@ -140,7 +148,7 @@ pub(super) async fn put(
         let mistake = Mistake { path: "sffg.id".into(), message, help, ..Mistake::default() };
         return Err(Problem::new(StatusCode::BAD_REQUEST, "the document has mistakes").with([mistake]));
     }
-    apply(app, caller, document, options, true, condition).await
+    apply(app, caller, document, options.node, true, condition, note).await
 }
 
 fn to_change(graph: Graph<'_>) -> Action<'_> {
@@ -176,13 +184,14 @@ fn discreet(caller: &Caller, mut problem: Problem) -> Problem {
     problem
 }
 
-async fn apply(
+pub(super) async fn apply(
     app: App,
     caller: Caller,
     document: Document,
-    options: Options,
+    node: Option<String>,
     change: bool,
     condition: Precondition,
+    note: Note,
 ) -> Result<Response, Problem> {
     let document = owned(&app, &caller, document, to_change)?;
     let id = document.graph.id.to_string();
@@ -190,7 +199,7 @@ async fn apply(
         caller.before(tag(before));
     }
     let (changing, by) = (app.clone(), caller.principal().clone());
-    let put = async move { changing.put(document, options.node.as_deref(), change, &condition, &by).await };
+    let put = async move { changing.put(document, node.as_deref(), change, &condition, &by, &note).await };
     let (changed, created) = to_the_end(put).await.map_err(|p| discreet(&caller, p))?;
     caller.summary(match (created, changed.unchanged) {
         (true, _) => "created",
@@ -225,6 +234,7 @@ pub(super) async fn put_list(
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
+    let note = note(&caller, options.message, options.confirm)?;
     let own = |(id, document): Listed| (id, document.and_then(|d| owned(&app, &caller, d, to_change)));
     let items: Vec<Listed> = documents(&headers, body)?.into_iter().map(own).collect();
     let ids: Vec<&str> = items.iter().map(|(id, _)| id.as_str()).collect();
@@ -240,10 +250,14 @@ pub(super) async fn put_list(
         // Nothing else changes while a list is applied, or taken back.
         let _changing = app.changing.lock().await;
         let before = app.view();
+        let unconfirmed = app.blocking(|s| s.database().unconfirmed()).await?;
         let mut graphs: Vec<AppliedGraph> = Vec::new();
         for (id, document) in items {
             let put = match document {
-                Ok(d) => app.put_alone(d, options.node.as_deref(), true, &Precondition::default(), &by).await,
+                Ok(d) => {
+                    let always = Precondition::default();
+                    app.put_alone(d, options.node.as_deref(), true, &always, &by, &note).await
+                }
                 Err(problem) => Err(problem),
             };
             match put {
@@ -267,7 +281,9 @@ pub(super) async fn put_list(
                 }),
                 Err(problem) => {
                     for done in graphs.iter().rev().filter(|g| g.outcome != ListOutcome::Unchanged) {
-                        take_back(&app, &done.id, before.graphs.get(&done.id), &by).await;
+                        let confirm = unconfirmed.iter().find(|p| p.graph == done.id);
+                        let confirm = confirm.map_or(Confirm::Final, |p| Confirm::As(p.unconfirmed));
+                        take_back(&app, &done.id, before.graphs.get(&done.id), &by, confirm).await;
                     }
                     return Err(problem.of_graph(&id));
                 }
@@ -281,11 +297,15 @@ pub(super) async fn put_list(
 }
 
 /// A graph of a list becomes again what it was before.
-async fn take_back(app: &App, id: &str, before: Option<&Stored>, by: &Principal) {
+async fn take_back(app: &App, id: &str, before: Option<&Stored>, by: &Principal, confirm: Confirm) {
     let always = Precondition::default();
     let done = match before {
         None => app.remove_alone(id, &always, by).await.map(drop),
-        Some(stored) => app.restore(id, stored).await,
+        Some(stored) => {
+            let message = Some("another graph of the list was refused".to_owned());
+            let note = Note { message, same_as: Some(stored.revision), confirm, ..Note::default() };
+            app.restore(id, stored, &note).await
+        }
     };
     if let Err(e) = done {
         tracing::error!("graph {id} could not be taken back: {e}");

@@ -1,6 +1,7 @@
 //! The node's REST interface for a whole domain, and what a domain has beside.
 
 mod graphs;
+mod history;
 mod joining;
 mod nodes;
 mod policies;
@@ -108,6 +109,10 @@ pub(crate) fn router(app: App) -> Router {
         .route("/graphs", get(graphs::list).post(graphs::create).put(graphs::put_list))
         .route("/graphs/{id}", get(graphs::get).put(graphs::put).delete(graphs::delete))
         .route(&graph("document"), get(graphs::written))
+        .route(&graph("revisions"), get(history::list))
+        .route(&graph("revisions/{revision}"), get(history::get))
+        .route(&graph("rollback"), post(history::roll_back))
+        .route(&graph("confirm"), post(history::confirm))
         .route(&graph("status"), get(graphs::status))
         .route(&graph("config"), get(graphs::config))
         .route(&graph("trace"), post(streams::trace))

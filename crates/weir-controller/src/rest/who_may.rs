@@ -59,6 +59,8 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ),
     ("get /graphs/{id}/functions/{function}/inside", "/graphs/fw/functions/fw/inside", "", "x - - - - - -"),
     ("get /graphs/{id}/functions/{function}/log", "/graphs/fw/functions/fw/log", "", "x x x x x x -"),
+    ("get /graphs/{id}/revisions", "/graphs/fw/revisions", "", "x x x x x - -"),
+    ("get /graphs/{id}/revisions/{revision}", "/graphs/fw/revisions/1", "", "x x x x x - -"),
     ("get /graphs/{id}/status", "/graphs/fw/status", "", "x x x x x - -"),
     ("get /health", "/health", "", "open"),
     ("get /images", "/images", "", "x x x x x x x"),
@@ -76,6 +78,8 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("put /nodes/{name}", "/nodes/n1", r#"{"cordoned": false}"#, "x - - - - - -"),
     ("post /graphs", "/graphs", DOCUMENT, "x - x - x - -"),
     ("post /graphs/{id}/capture", "/graphs/fw/capture", "{}", "x x x x x - -"),
+    ("post /graphs/{id}/confirm", "/graphs/fw/confirm", "", "x - x - x - -"),
+    ("post /graphs/{id}/rollback", "/graphs/fw/rollback?revision=1", "", "x - x - x - -"),
     ("post /graphs/{id}/trace", "/graphs/fw/trace", "{}", "x x x x x - -"),
     ("post /nodes/hello", "/nodes/hello", "{}", "open"),
     ("post /nodes/join", "/nodes/join", "{}", "open"),
@@ -118,7 +122,7 @@ fn controller(folder: &std::path::Path) -> Arc<Controller> {
         tunnels: Vec::new(),
         parts: BTreeMap::from([("n1".into(), Part { document: DOCUMENT.into(), tag: None })]),
     };
-    store.propose("fw", &graph).unwrap();
+    store.propose("fw", &graph, &weir_store::history::Note::default()).unwrap();
     store.confirm("fw", &graph).unwrap();
     let login = Login::on(store.database().clone(), Names::default()).unwrap();
     let authority = Arc::new(Authority::new("test", SystemTime::now()).unwrap());

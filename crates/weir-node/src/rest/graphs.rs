@@ -16,6 +16,7 @@ use weir_model::value::Id;
 use weir_protocol::{Answer, Command};
 use weir_rest::body::{Document, Listed, Received, document, documents};
 use weir_rest::extract::{Path, Query};
+use weir_rest::history::note;
 use weir_rest::login::Caller;
 use weir_rest::precondition::Precondition;
 use weir_rest::to_the_end;
@@ -29,7 +30,7 @@ use crate::node::{Applied, ApplyError, Entry, How, Outcome};
 use crate::{mtu, plan, traffic};
 
 /// As whom the sender of a request owns graphs: nobody, if it is not the controller.
-fn owner(app: &App, caller: &Caller) -> Option<String> {
+pub(super) fn owner(app: &App, caller: &Caller) -> Option<String> {
     if caller.is_controller() { app.membership.owner() } else { None }
 }
 
@@ -62,7 +63,7 @@ fn shown_functions(graph: &DesiredGraph) -> usize {
 }
 
 /// Creates a graph and runs it.
-#[utoipa::path(post, path = "/graphs", tag = "graphs", responses(
+#[utoipa::path(post, path = "/graphs", tag = "graphs", params(CreateOptions), responses(
     (status = 201, body = Changed, description = "It runs.", headers(("ETag" = String, description = "The entity tag of the graph that runs now."))),
     (status = 400, body = Problem, content_type = "application/problem+json", description = "The document has mistakes."),
     (status = 409, body = Problem, content_type = "application/problem+json", description = "There is such a graph, or another has an access point of it."),
@@ -75,16 +76,30 @@ fn shown_functions(graph: &DesiredGraph) -> usize {
 pub(super) async fn create(
     State(app): State<App>,
     caller: Caller,
+    Query(CreateOptions { message, confirm }): Query<CreateOptions>,
     condition: Precondition,
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
+    let note = note(&caller, message, confirm)?;
     let graph = Document { owner: owner(&app, &caller), ..document(&headers, body)?.on_one_node()? };
-    apply(app, caller, graph, How { change: false, ..How::default() }, condition).await
+    apply(app, caller, graph, How { change: false, note, ..How::default() }, condition).await
+}
+
+/// How a new graph is applied.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct CreateOptions {
+    /// Why: kept with the revision.
+    message: Option<String>,
+    /// The graph is removed again after so many seconds, unless it is confirmed.
+    #[param(minimum = 1, maximum = 86400)]
+    confirm: Option<u32>,
 }
 
 /// How a list of documents is applied.
-#[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListOptions {
@@ -95,6 +110,11 @@ pub(super) struct ListOptions {
     /// as the document says.
     #[serde(default)]
     again: bool,
+    /// Why: kept with the revisions.
+    message: Option<String>,
+    /// The graphs go back after so many seconds to what was confirmed last, each unless it is confirmed; without this they stay.
+    #[param(minimum = 1, maximum = 86400)]
+    confirm: Option<u32>,
 }
 
 /// Creates or changes many graphs while they run: all or none, or each by itself. The body is a list of documents.
@@ -111,10 +131,11 @@ pub(super) struct ListOptions {
 pub(super) async fn put_list(
     State(app): State<App>,
     caller: Caller,
-    Query(ListOptions { each, again }): Query<ListOptions>,
+    Query(ListOptions { each, again, message, confirm }): Query<ListOptions>,
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
+    let note = note(&caller, message, confirm)?;
     let owner = owner(&app, &caller);
     let own = |(id, document): Listed| {
         let document = document.and_then(Document::on_one_node);
@@ -129,7 +150,7 @@ pub(super) async fn put_list(
         return Err(problem);
     }
     let good: Vec<Document> = items.iter().filter_map(|(_, d)| d.as_ref().ok().cloned()).collect();
-    let how = How { by: caller.principal().clone(), change: true, together: !each, again };
+    let how = How { by: caller.principal().clone(), change: true, together: !each, again, note };
     let node = app.clone();
     let done = tokio::spawn(async move { node.put_all(good, how).await }).await;
     let done = done.map_err(|e| ApplyError::Internal(e.to_string()))?;
@@ -181,7 +202,7 @@ impl From<Outcome> for ListOutcome {
 }
 
 /// How one document is applied.
-#[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PutOptions {
@@ -189,6 +210,11 @@ pub(super) struct PutOptions {
     /// document are as the document says.
     #[serde(default)]
     again: bool,
+    /// Why: kept with the revision.
+    message: Option<String>,
+    /// The graph goes back after so many seconds to what was confirmed last, unless it is confirmed; without this it stays.
+    #[param(minimum = 1, maximum = 86400)]
+    confirm: Option<u32>,
 }
 
 /// Creates a graph, or changes it while it runs.
@@ -209,11 +235,12 @@ pub(super) async fn put(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
-    Query(PutOptions { again }): Query<PutOptions>,
+    Query(PutOptions { again, message, confirm }): Query<PutOptions>,
     condition: Precondition,
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
+    let note = note(&caller, message, confirm)?;
     let graph = Document { owner: owner(&app, &caller), ..document(&headers, body)?.on_one_node()? };
     if graph.graph.id.as_str() != id {
         let mut problem = Problem::new(StatusCode::BAD_REQUEST, "the document has mistakes");
@@ -225,7 +252,7 @@ pub(super) async fn put(
         });
         return Err(problem);
     }
-    apply(app, caller, graph, How { again, ..How::default() }, condition).await
+    apply(app, caller, graph, How { again, note, ..How::default() }, condition).await
 }
 
 fn change(graph: Graph<'_>) -> Action<'_> {
@@ -253,7 +280,7 @@ fn owned(
     Ok(Document { graph, ..document })
 }
 
-async fn apply(
+pub(super) async fn apply(
     app: App,
     caller: Caller,
     graph: Document,
@@ -293,7 +320,7 @@ async fn apply(
 }
 
 /// The graph of that identifier, for who may read it.
-fn readable(app: &App, caller: &Caller, id: &str) -> Result<Entry, Problem> {
+pub(super) fn readable(app: &App, caller: &Caller, id: &str) -> Result<Entry, Problem> {
     let e = entry(app, caller, id)?;
     caller.may(&Action::ReadGraph(e.owned()))?;
     Ok(e)

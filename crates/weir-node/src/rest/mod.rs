@@ -3,6 +3,7 @@
 mod devices;
 mod functions;
 mod graphs;
+mod history;
 mod log;
 mod openapi;
 mod problem;
@@ -43,6 +44,10 @@ fn guarded() -> OpenApiRouter<App> {
         .routes(routes!(functions::log))
         .routes(routes!(functions::inside))
         .routes(routes!(graphs::written))
+        .routes(routes!(history::list))
+        .routes(routes!(history::get))
+        .routes(routes!(history::roll_back))
+        .routes(routes!(history::confirm))
         .routes(routes!(functions::images))
         .routes(routes!(functions::image))
         .routes(routes!(devices::list))

@@ -58,6 +58,7 @@ flowrules:
 
 pub fn options(dir: &Path) -> Options {
     Options {
+        revisions: 50,
         workers: 1,
         join: None,
         login: None,

@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// now on
     #[arg(long)]
     encrypt: bool,
+    /// How many revisions of each graph are kept, the newest
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    revisions: u32,
 }
 
 pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
@@ -50,7 +53,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
             ui.print(&serde_json::json!({ "token": token.reveal() }), || format!("{}\n", token.reveal()))?
         );
     }
-    let Args { listen, store, certificates, hostname: hostnames, encrypt, .. } = args;
+    let Args { listen, store, certificates, hostname: hostnames, encrypt, revisions, .. } = args;
     ui.progress(&format!("REST on https://{listen}; Ctrl-C ends the controller, not the nodes"));
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     let options = Options {
@@ -60,6 +63,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         store,
         certificates: Duration::from_secs(certificates),
         encrypt,
+        revisions,
     };
     runtime.block_on(weir_controller::run(options, shutdown())).map_err(|e| Failure::Other(e.into()))
 }

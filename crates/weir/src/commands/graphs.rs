@@ -12,6 +12,7 @@ use weir_api::plan::{Action, Changes, Plan};
 use weir_api::status::{GraphStatus, State};
 use weir_model::graph::ServiceGraph;
 
+use super::history::NoteArgs;
 use super::remote::NodeArgs;
 use super::{complete, profile, read};
 use crate::ui::{Failure, Ui, table};
@@ -49,6 +50,8 @@ pub(crate) struct ApplyArgs {
     /// The node that all of the graph is to be on, in a domain; without it the controller chooses
     #[arg(long, value_name = "NODE", conflicts_with = "again")]
     on: Option<String>,
+    #[command(flatten)]
+    note: NoteArgs,
     #[command(flatten)]
     node: NodeArgs,
 }
@@ -142,7 +145,9 @@ pub(crate) fn apply(args: &ApplyArgs, ui: &Ui) -> Result<(), Failure> {
     ui.progress(&format!("applying {} graphs", graphs.len()));
     let list: Vec<serde_json::Value> = graphs.iter().map(|(text, _)| text.as_str().into()).collect();
     let list = serde_json::Value::from(list).to_string();
-    let applied = args.node.client()?.put_list(&list, args.each, args.again)?;
+    let (message, confirm) = args.note.note();
+    let client = args.node.client()?.noting(message, confirm);
+    let applied = client.put_list(&list, args.each, args.again)?;
     let refused = applied.graphs.iter().filter_map(|g| Some((g, g.problem.as_ref()?)));
     mistakes.extend(refused.map(|(g, problem)| format!("graph {}: {problem}", g.id)));
     ui.print(&applied, || {
@@ -160,6 +165,9 @@ pub(crate) fn apply(args: &ApplyArgs, ui: &Ui) -> Result<(), Failure> {
         }
         lines
     })?;
+    let is_new = |o| matches!(o, ListOutcome::Created | ListOutcome::Changed);
+    let new = applied.graphs.iter().filter(|g| is_new(g.outcome)).map(|g| g.id.as_str());
+    args.note.remind(&new.collect::<Vec<_>>(), *ui);
     match (mistakes.is_empty(), ui.json) {
         (true, _) => Ok(()),
         // What was printed says it all, but for files that could not be read.
@@ -170,7 +178,8 @@ pub(crate) fn apply(args: &ApplyArgs, ui: &Ui) -> Result<(), Failure> {
 
 fn apply_one(text: &str, graph: &ServiceGraph, args: &ApplyArgs, ui: &Ui) -> Result<(), Failure> {
     ui.progress(&format!("applying graph {}", graph.id));
-    let client = args.node.client()?.on(args.on.as_deref());
+    let (message, confirm) = args.note.note();
+    let client = args.node.client()?.on(args.on.as_deref()).noting(message, confirm);
     let id = graph.id.as_str();
     let (changed, new) = if args.again { client.put_again(id, text) } else { client.put(id, text) }?;
     ui.print(&changed, || {
@@ -183,6 +192,9 @@ fn apply_one(text: &str, graph: &ServiceGraph, args: &ApplyArgs, ui: &Ui) -> Res
         warn(&changed.warnings, *ui, &mut lines);
         lines
     })?;
+    if !changed.unchanged {
+        args.note.remind(&[id], *ui);
+    }
     Ok(())
 }
 
@@ -272,7 +284,7 @@ fn choices_text(plan: &Plan, explain: bool, ui: Ui, out: &mut String) {
     }
 }
 
-fn warn(warnings: &[String], ui: Ui, out: &mut String) {
+pub(super) fn warn(warnings: &[String], ui: Ui, out: &mut String) {
     for line in warnings {
         _ = writeln!(out, "{} {line}", ui.bad("warning:"));
     }

@@ -15,6 +15,7 @@ mod fmt;
 mod functions;
 mod graphs;
 mod handler;
+mod history;
 mod image;
 mod images;
 mod ir;
@@ -102,7 +103,38 @@ pub(crate) enum Command {
     /// Make a token by which nodes join a domain
     Token(domain::TokenArgs),
     /// Create a service graph on a node, or change it while it runs
+    ///
+    /// With --confirm the graph goes back by itself, also if the daemon ends meanwhile, unless 'weir confirm' comes in time: for changes
+    /// that could cut off who makes them. A later change without --confirm keeps the graph as well; one with --confirm goes back to what
+    /// was confirmed last.
+    ///
+    /// Examples:
+    ///
+    /// weir apply office.yaml -m 'the printer gets its own rule'
+    ///
+    /// weir apply office.yaml --confirm 60s && weir confirm office
     Apply(graphs::ApplyArgs),
+    /// List the revisions of a graph that are kept: who applied them, when and why
+    ///
+    /// The current one has a star. Of each graph the newest 50 are kept ('weir node --revisions'), and at most 16 MB of documents; with
+    /// the graph they go.
+    History(history::HistoryArgs),
+    /// Show what two revisions of a graph say differently
+    ///
+    /// Documents are compared as what they say, in YAML: how they were written makes no difference. Secrets are not shown.
+    ///
+    /// Examples:
+    ///
+    /// weir diff office         what the last change changed
+    ///
+    /// weir diff office 3       from revision 3 to the current one
+    ///
+    /// weir diff office 3 5
+    Diff(history::DiffArgs),
+    /// Apply the document of an earlier revision of a graph again, as a new revision
+    Rollback(history::RollbackArgs),
+    /// Keep a graph that was applied with --confirm, and would go back by itself
+    Confirm(history::ConfirmArgs),
     /// Show what applying a service graph would change, and which images would be chosen
     Plan(graphs::PlanArgs),
     /// List the graphs of a node
@@ -249,6 +281,10 @@ impl Command {
             Command::Token(a) => domain::token(&a, ui),
             Command::Apply(a) => graphs::apply(&a, ui),
             Command::Plan(a) => graphs::plan(&a, ui),
+            Command::History(a) => history::history(&a, ui),
+            Command::Diff(a) => history::diff(&a, ui),
+            Command::Rollback(a) => history::roll_back(&a, ui),
+            Command::Confirm(a) => history::confirm(&a, ui),
             Command::Ps(a) => graphs::ps(&a, ui),
             Command::Top(a) => top::run(&a, ui),
             Command::Show(a) => graphs::show(&a, ui),

@@ -72,6 +72,9 @@ pub(crate) struct Args {
     /// Take graphs that may come to take more memory or processor time than there is
     #[arg(long)]
     overcommit: bool,
+    /// How many revisions of each graph are kept, the newest
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    revisions: u32,
     /// Join the domain of this controller, and take graphs from it
     #[arg(long, value_name = "URL")]
     join: Option<String>,
@@ -192,6 +195,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         resources,
         overcommit: args.overcommit,
         graph_memory: u64::from(args.graph_memory) << 20,
+        revisions: args.revisions,
     };
     let scheme = if options.tls { "https" } else { "http" };
     ui.progress(&format!(

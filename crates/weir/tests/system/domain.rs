@@ -75,7 +75,7 @@ pub(crate) struct Domain<'l> {
 }
 
 impl<'l> Domain<'l> {
-    fn start(lab: &'l Lab) -> Domain<'l> {
+    pub(crate) fn start(lab: &'l Lab) -> Domain<'l> {
         Domain::start_with(lab, &[])
     }
 
@@ -139,7 +139,7 @@ impl<'l> Domain<'l> {
     }
 
     /// State and nodes of each graph.
-    fn ps(&self) -> Vec<(String, String, String)> {
+    pub(crate) fn ps(&self) -> Vec<(String, String, String)> {
         let list = self.json(&["ps"]);
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
         let graph = |g: &Value| (text(&g["id"]), text(&g["node"]), text(&g["state"]));

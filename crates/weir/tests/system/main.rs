@@ -16,6 +16,7 @@ mod encrypted;
 mod errors;
 mod functions;
 mod hangs;
+mod history;
 mod images;
 mod iptables;
 mod ipv6;
