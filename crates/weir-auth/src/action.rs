@@ -22,7 +22,7 @@ pub struct Function<'a> {
 
 /// Where packets are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum ObservationPoint<'a> {
     /// Anywhere in a graph.
     Graph(Graph<'a>),
     /// At the ports of a function.
@@ -53,9 +53,9 @@ pub enum Action<'a> {
     /// What a function has written.
     ReadLog(Function<'a>),
     /// To follow packets.
-    Trace(Place<'a>),
+    Trace(ObservationPoint<'a>),
     /// To copy packets.
-    Capture(Place<'a>),
+    Capture(ObservationPoint<'a>),
     /// To start a program inside a function.
     Shell(Function<'a>),
     /// The stream of events, which has those that one may see: of graphs [`Action::ReadGraph`] decides, of others
@@ -184,14 +184,16 @@ impl Action<'_> {
             | Action::PlanGraph(g)
             | Action::ChangeGraph(g)
             | Action::DeleteGraph(g)
-            | Action::Trace(Place::Graph(g))
-            | Action::Capture(Place::Graph(g)) => Some(format!("graph {}", g.id)),
+            | Action::Trace(ObservationPoint::Graph(g))
+            | Action::Capture(ObservationPoint::Graph(g)) => Some(format!("graph {}", g.id)),
             Action::ReadHandler(f)
             | Action::WriteHandler(f)
             | Action::ReadLog(f)
             | Action::Shell(f)
-            | Action::Trace(Place::Function(f))
-            | Action::Capture(Place::Function(f)) => Some(format!("graph {}, function {}", f.graph.id, f.id)),
+            | Action::Trace(ObservationPoint::Function(f))
+            | Action::Capture(ObservationPoint::Function(f)) => {
+                Some(format!("graph {}, function {}", f.graph.id, f.id))
+            }
             Action::ReadTenant(tenant) => Some(format!("tenant {tenant}")),
             _ => None,
         }
@@ -215,10 +217,12 @@ impl fmt::Display for Action<'_> {
             Action::ReadHandler(function) => at(f, "read handlers of", function),
             Action::WriteHandler(function) => at(f, "write handlers of", function),
             Action::ReadLog(function) => at(f, "read the output of", function),
-            Action::Trace(Place::Graph(g)) => write!(f, "trace all packets of graph '{}'", g.id),
-            Action::Trace(Place::Function(function)) => at(f, "trace packets at", function),
-            Action::Capture(Place::Graph(g)) => write!(f, "capture packets anywhere in graph '{}'", g.id),
-            Action::Capture(Place::Function(function)) => at(f, "capture packets at", function),
+            Action::Trace(ObservationPoint::Graph(g)) => write!(f, "trace all packets of graph '{}'", g.id),
+            Action::Trace(ObservationPoint::Function(function)) => at(f, "trace packets at", function),
+            Action::Capture(ObservationPoint::Graph(g)) => {
+                write!(f, "capture packets anywhere in graph '{}'", g.id)
+            }
+            Action::Capture(ObservationPoint::Function(function)) => at(f, "capture packets at", function),
             Action::Shell(function) => at(f, "start programs inside", function),
             Action::ReadEvents => f.write_str("read events"),
             Action::ReadNodeEvents => f.write_str("read events of the node itself"),

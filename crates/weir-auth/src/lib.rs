@@ -19,7 +19,7 @@ pub mod replay;
 pub mod secret;
 pub mod token;
 
-pub use action::{Action, Function, Graph, Place};
+pub use action::{Action, Function, Graph, ObservationPoint};
 pub use principal::{Denied, Owner, Principal, Role, Scope, TenantKind};
 
 /// Random bytes of the operating system.

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::action::{Action, Function, Graph, Place};
+use crate::action::{Action, Function, Graph, ObservationPoint};
 use crate::key::Fingerprint;
 
 /// What somebody is.
@@ -236,13 +236,13 @@ impl Principal {
             | Action::PlanGraph(g)
             | Action::ChangeGraph(g)
             | Action::DeleteGraph(g)
-            | Action::Trace(Place::Graph(g))
-            | Action::Capture(Place::Graph(g)) => self.has(g),
+            | Action::Trace(ObservationPoint::Graph(g))
+            | Action::Capture(ObservationPoint::Graph(g)) => self.has(g),
             Action::ReadHandler(f)
             | Action::WriteHandler(f)
             | Action::ReadLog(f)
-            | Action::Trace(Place::Function(f))
-            | Action::Capture(Place::Function(f)) => self.has_function(f),
+            | Action::Trace(ObservationPoint::Function(f))
+            | Action::Capture(ObservationPoint::Function(f)) => self.has_function(f),
             Action::ReadTenant(name) => {
                 self.tenant.as_ref().is_none_or(|t| t.name == *name) && self.scope == Scope::Everything
             }

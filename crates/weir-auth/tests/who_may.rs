@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use weir_auth::principal::PrincipalError;
 use weir_auth::quota::{Quotas, Rate, Usage};
-use weir_auth::{Action, Function, Graph, Owner, Place, Principal, Role, Scope, TenantKind};
+use weir_auth::{Action, Function, Graph, ObservationPoint, Owner, Principal, Role, Scope, TenantKind};
 
 const OWN: Graph<'_> = Graph { id: "g", tenant: Some("acme") };
 const SECOND: Graph<'_> = Graph { id: "h", tenant: Some("acme") };
@@ -79,13 +79,13 @@ fn table() -> Vec<(Action<'static>, &'static str)> {
         (ReadLog(fw(OWN)), "x x x x x x x x -"),
         (ReadLog(dns(OWN)), "x x x x x - - x -"),
         (ReadLog(fw(OTHER)), "x x - - - - - x -"),
-        (Trace(Place::Graph(OWN)), "x x x x x - - x -"),
-        (Trace(Place::Function(fw(OWN))), "x x x x x x x x -"),
-        (Trace(Place::Graph(OTHER)), "x x - - - - - x -"),
-        (Capture(Place::Graph(OWN)), "x x x x x - - x -"),
-        (Capture(Place::Function(fw(OWN))), "x x x x x x x x -"),
-        (Capture(Place::Function(dns(OWN))), "x x x x x - - x -"),
-        (Capture(Place::Function(fw(OTHER))), "x x - - - - - x -"),
+        (Trace(ObservationPoint::Graph(OWN)), "x x x x x - - x -"),
+        (Trace(ObservationPoint::Function(fw(OWN))), "x x x x x x x x -"),
+        (Trace(ObservationPoint::Graph(OTHER)), "x x - - - - - x -"),
+        (Capture(ObservationPoint::Graph(OWN)), "x x x x x - - x -"),
+        (Capture(ObservationPoint::Function(fw(OWN))), "x x x x x x x x -"),
+        (Capture(ObservationPoint::Function(dns(OWN))), "x x x x x - - x -"),
+        (Capture(ObservationPoint::Function(fw(OTHER))), "x x - - - - - x -"),
         (Shell(fw(OWN)), "x - - - - - - - -"),
         (ReadEvents, "x x x x x x x x -"),
         (ReadNodeEvents, "x x - - - - - - -"),
@@ -261,9 +261,9 @@ proptest! {
             prop_assert!(!(read_only && action.changes()), "{action:?}");
             let of = match action {
                 Action::ListGraph(g) | Action::ReadGraph(g) | Action::PlanGraph(g) | Action::ChangeGraph(g) | Action::DeleteGraph(g)
-                | Action::Trace(Place::Graph(g)) | Action::Capture(Place::Graph(g)) => Some(g),
+                | Action::Trace(ObservationPoint::Graph(g)) | Action::Capture(ObservationPoint::Graph(g)) => Some(g),
                 Action::ReadHandler(f) | Action::WriteHandler(f) | Action::ReadLog(f) | Action::Shell(f)
-                | Action::Trace(Place::Function(f)) | Action::Capture(Place::Function(f)) => Some(f.graph),
+                | Action::Trace(ObservationPoint::Function(f)) | Action::Capture(ObservationPoint::Function(f)) => Some(f.graph),
                 _ => None,
             };
             prop_assert!(of.is_none_or(|g| g.tenant == Some(&tenant)), "{action:?}");

@@ -11,7 +11,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use weir_io::memif::handshake::{Done, Handshake, Outgoing};
 use weir_io::memif::link::{Link, Source};
 use weir_io::memif::message::{self, Message};
-use weir_io::memif::{Options, Place, Role};
+use weir_io::memif::{Options, Role, SocketAddress};
 use weir_packet::{MAX_LEN, Packet};
 
 /// Bytes of the memory that hostile slaves bring.
@@ -20,8 +20,8 @@ const MEMORY: i64 = 1 << 16;
 const STEP: usize = message::LEN + 1;
 
 fn options(role: Role) -> Options {
-    let place = Place::Abstract("fuzz".to_owned());
-    Options { role, ring: 8, buffer: 64, ..Options::new(place) }
+    let socket = SocketAddress::Abstract("fuzz".to_owned());
+    Options { role, ring: 8, buffer: 64, ..Options::new(socket) }
 }
 
 /// Memory as a slave makes it, or an eventfd.

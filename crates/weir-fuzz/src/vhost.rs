@@ -15,7 +15,7 @@ use weir_io::vhost::device::{Device, FEATURES, FROM_DRIVER, Signal, TO_DRIVER};
 use weir_io::vhost::memory::{Memory, Region};
 use weir_io::vhost::net::Put;
 use weir_io::vhost::ring::Addresses;
-use weir_io::vhost::{Options, Place, Source};
+use weir_io::vhost::{Options, SocketAddress, Source};
 use weir_packet::{MAX_LEN, Packet};
 
 /// Bytes of the memory that front ends share.
@@ -27,7 +27,7 @@ const GUEST: u64 = 0x10_0000;
 const USER: u64 = 0x7000_0000;
 
 fn options() -> Options {
-    Options { queue: 64, memory: 1, ..Options::new(Place::Abstract("fuzz".to_owned())) }
+    Options { queue: 64, memory: 1, ..Options::new(SocketAddress::Abstract("fuzz".to_owned())) }
 }
 
 /// Sealed memory, or an eventfd.

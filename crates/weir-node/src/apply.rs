@@ -13,7 +13,7 @@ use weir_switch::lsi0::{Attachment, Base, Part};
 use crate::accounts::Accounts;
 use crate::candidates::Candidates;
 use crate::connection::DataPlane;
-use crate::desired::{DesiredGraph, Place};
+use crate::desired::{AccessPoint, DesiredGraph};
 use crate::mtu;
 use crate::node::Node;
 use crate::perform::{Refusals, Runtime};
@@ -435,7 +435,7 @@ fn event(kind: Kind, graph: &DesiredGraph, text: String) -> NewEvent {
 fn refuse_taken_names(view: &View, graph: &mut Result<Arc<DesiredGraph>, ApplyError>) {
     let Ok(g) = graph else { return };
     let before = view.graphs.get(&g.id).map(|e| &e.graph.attachments);
-    let new = |p: &Place| before.is_none_or(|b| b.iter().all(|own| own.interface != p.interface));
+    let new = |p: &AccessPoint| before.is_none_or(|b| b.iter().all(|own| own.interface != p.interface));
     let hosts = g.attachments.iter().enumerate().filter(|(_, p)| new(p));
     let taken = hosts.filter_map(|(i, p)| {
         let name = &p.host.as_ref()?.name;
@@ -474,11 +474,11 @@ fn refuse_conflicts(view: &View, graphs: &mut Compiled) {
     let mut taken = Taken::default();
     {
         let new: BTreeSet<&str> = graphs.iter().flatten().map(|g| g.id.as_str()).collect();
-        let places = || graphs.iter().flatten().flat_map(|g| &g.attachments);
-        let wanted: HashSet<_> = places().map(|p| (&p.interface, p.vlan, p.tunnel)).collect();
-        let interfaces: HashSet<&String> = places().map(|p| &p.interface).collect();
-        let hosts: HashSet<&String> = places().flat_map(|p| &p.host).map(|h| &h.name).collect();
-        let meets = |p: &Place| {
+        let points = || graphs.iter().flatten().flat_map(|g| &g.attachments);
+        let wanted: HashSet<_> = points().map(|p| (&p.interface, p.vlan, p.tunnel)).collect();
+        let interfaces: HashSet<&String> = points().map(|p| &p.interface).collect();
+        let hosts: HashSet<&String> = points().flat_map(|p| &p.host).map(|h| &h.name).collect();
+        let meets = |p: &AccessPoint| {
             wanted.contains(&(&p.interface, p.vlan, p.tunnel))
                 || hosts.contains(&p.interface)
                 || p.host.as_ref().is_some_and(|h| interfaces.contains(&h.name))

@@ -38,7 +38,7 @@ pub struct DesiredGraph {
     /// A hash of `switch`: tells what runs from what should run.
     pub tag: String,
     /// The access points.
-    pub attachments: Vec<Place>,
+    pub attachments: Vec<AccessPoint>,
     /// The functions.
     pub functions: Vec<FunctionRuntime>,
     /// What runs the functions that are not inline.
@@ -60,7 +60,7 @@ pub struct DesiredGraph {
 
 /// An access point: [`Attachment`] in a form that can be stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct AccessPoint {
     /// Its name among the graph's elements.
     #[serde(default)]
     pub element: String,
@@ -114,14 +114,14 @@ pub struct PublicHandler {
     pub writable: bool,
 }
 
-impl From<Attachment> for Place {
-    fn from(a: Attachment) -> Place {
+impl From<Attachment> for AccessPoint {
+    fn from(a: Attachment) -> AccessPoint {
         let (vlan, tunnel) = match a.part {
             Part::Rest => (None, None),
             Part::Vlan(id) => (Some(id), None),
             Part::Tunnel(tunnel) => (None, Some(tunnel)),
         };
-        Place {
+        AccessPoint {
             element: a.element,
             sap: a.sap,
             interface: a.base.to_string(),
@@ -134,7 +134,7 @@ impl From<Attachment> for Place {
     }
 }
 
-impl Place {
+impl AccessPoint {
     /// As LSI-0 wants it.
     fn attachment(&self, graph: &str) -> Attachment {
         let base = Base::of_name(&self.interface, self.host.as_ref());
@@ -193,7 +193,7 @@ impl DesiredGraph {
         let instances = instances(graph, &plan, resolve)?;
         let writes = plan.functions.iter().filter(|f| f.is_inline()).flat_map(|f| f.writes.clone());
         let switch = SwitchSpec { config: config.text, writes: writes.collect() };
-        let attachments = plan.attachments.into_iter().map(Place::from);
+        let attachments = plan.attachments.into_iter().map(AccessPoint::from);
         let functions = plan.functions.iter().map(|f| FunctionRuntime {
             id: f.id.clone(),
             image: f.image().to_owned(),

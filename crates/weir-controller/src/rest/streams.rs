@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
 use weir_api::problem::Problem;
 use weir_api::watch::{CaptureRequest, TraceRequest};
-use weir_auth::{Action, Function, Place};
+use weir_auth::{Action, Function, ObservationPoint};
 use weir_model::nearest::nearest;
 use weir_protocol::Event;
 use weir_rest::body::{Received, json};
@@ -102,7 +102,7 @@ pub(super) async fn trace(
 ) -> Result<Response, Problem> {
     let request: TraceRequest = json(body)?.0;
     let stored = app.graph_for(&id, |g| caller.can(&Action::ListGraph(g)))?;
-    caller.may(&Action::Trace(Place::Graph(stored.graph.owned(&id))))?;
+    caller.may(&Action::Trace(ObservationPoint::Graph(stored.graph.owned(&id))))?;
     caller.summary(format!("filter {:?}", request.filter));
     let count = request.count.max(1) as usize;
     let body = serde_json::to_string(&request).map_err(|_| Problem::internal())?;
@@ -173,12 +173,12 @@ pub(super) async fn capture(
     let stored = app.graph_for(&id, |g| caller.can(&Action::ListGraph(g)))?;
     let graph = stored.graph.owned(&id);
     if request.points.is_empty() {
-        caller.may(&Action::Capture(Place::Graph(graph)))?;
+        caller.may(&Action::Capture(ObservationPoint::Graph(graph)))?;
     }
     for point in &request.points {
         let function = point.strip_prefix("sf:").and_then(|p| p.split(':').next());
-        let function = function.map(|id| Place::Function(Function { graph, id }));
-        caller.may(&Action::Capture(function.unwrap_or(Place::Graph(graph))))?;
+        let function = function.map(|id| ObservationPoint::Function(Function { graph, id }));
+        caller.may(&Action::Capture(function.unwrap_or(ObservationPoint::Graph(graph))))?;
     }
     caller.summary(format!("{} filter {:?}", request.points.join(" "), request.filter));
     let mut bodies = Vec::new();

@@ -180,7 +180,7 @@ impl Keeper {
     /// If the socket cannot be made.
     pub fn new(options: &Options, shared: Arc<Shared>) -> io::Result<Keeper> {
         let listener = match options.role {
-            Role::Master => Some(listen(&options.place, socket::KIND, options.is_open)?),
+            Role::Master => Some(listen(&options.socket, socket::KIND, options.is_open)?),
             Role::Slave => None,
         };
         let (again, pause) = (Instant::now(), FIRST_RETRY);
@@ -269,10 +269,10 @@ impl Keeper {
         if !self.wants_peer() || self.again > now {
             return;
         }
-        if self.listener.is_some() && self.peers.is_empty() && is_gone(&self.options.place) {
+        if self.listener.is_some() && self.peers.is_empty() && is_gone(&self.options.socket) {
             self.again = now + LOOK;
             // It is tried again, if this fails.
-            if let Ok(listener) = listen(&self.options.place, socket::KIND, self.options.is_open) {
+            if let Ok(listener) = listen(&self.options.socket, socket::KIND, self.options.is_open) {
                 self.listener = Some(listener);
             }
         }
@@ -281,7 +281,7 @@ impl Keeper {
             None => {
                 self.again = now + self.pause;
                 self.pause = (self.pause * 2).min(RETRY);
-                connect(&self.options.place, socket::KIND)
+                connect(&self.options.socket, socket::KIND)
             }
         };
         match socket {

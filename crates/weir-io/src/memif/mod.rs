@@ -40,7 +40,7 @@ use control::{Keeper, Shared};
 use direct::{OfMaster, OfSlave, SendEnd};
 use link::{Fault, Link, SHORTEST, Sender};
 
-pub use crate::shared::Place;
+pub use crate::shared::SocketAddress;
 pub use options::{Options, PREFIX, Role};
 
 /// How long the end of a port waits for that of its thread, which a peer may keep waiting.
@@ -331,7 +331,7 @@ impl Port for MemifPort {
 impl Drop for MemifPort {
     fn drop(&mut self) {
         // While somebody listens there, nobody else takes it over.
-        if let (Role::Master, Place::Path(path)) = (self.options.role, &self.options.place) {
+        if let (Role::Master, SocketAddress::Path(path)) = (self.options.role, &self.options.socket) {
             // It may be gone already.
             let _ = std::fs::remove_file(path);
         }

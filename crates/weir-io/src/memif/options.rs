@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::message::SECRET;
 use super::ring::LARGEST;
-use crate::shared::{BadName, Place, pairs};
+use crate::shared::{BadName, SocketAddress, pairs};
 
 /// What the names of these ports begin with.
 pub const PREFIX: &str = "memif:";
@@ -27,7 +27,7 @@ pub enum Role {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Where the control socket is.
-    pub place: Place,
+    pub socket: SocketAddress,
     /// The side.
     pub role: Role,
     /// Number of the interface on that socket.
@@ -48,10 +48,10 @@ pub struct Options {
 
 impl Options {
     /// A slave with rings of 1,024 packets, in buffers of 2,048 bytes.
-    pub fn new(place: Place) -> Options {
+    pub fn new(socket: SocketAddress) -> Options {
         let (role, secret) = (Role::Slave, String::new());
         Options {
-            place,
+            socket,
             role,
             id: 0,
             ring: 1024,
@@ -66,8 +66,8 @@ impl Options {
     /// With a path in place of one in a folder.
     #[must_use]
     pub fn in_folder(&self, folder: &Path) -> Options {
-        match self.place.below(folder) {
-            Some(place) => Options { place, is_open: true, ..self.clone() },
+        match self.socket.below(folder) {
+            Some(socket) => Options { socket, is_open: true, ..self.clone() },
             None => self.clone(),
         }
     }
@@ -131,8 +131,8 @@ impl FromStr for Options {
 impl fmt::Display for Options {
     /// The name. It says what differs from a slave of the usual size, but not the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{PREFIX}{}", self.place)?;
-        let usual = Options::new(self.place.clone());
+        write!(f, "{PREFIX}{}", self.socket)?;
+        let usual = Options::new(self.socket.clone());
         let role = match self.role {
             Role::Master => "master".to_owned(),
             Role::Slave => "slave".to_owned(),
@@ -178,7 +178,7 @@ mod tests {
     fn a_name_without_a_root_is_in_a_folder() {
         let options: Options = "memif:f/a?role=master".parse().unwrap();
         let placed = options.in_folder(Path::new("/run/ports"));
-        assert_eq!((placed.place, placed.is_open), (Place::Path("/run/ports/f/a".into()), true));
+        assert_eq!((placed.socket, placed.is_open), (SocketAddress::Path("/run/ports/f/a".into()), true));
         let options: Options = "memif:/f/a?role=master".parse().unwrap();
         assert_eq!(options.in_folder(Path::new("/run/ports")), options);
     }

@@ -190,7 +190,7 @@ impl Keeper {
     /// If the socket cannot be made.
     pub fn new(options: &Options, shared: Arc<Shared>) -> io::Result<Keeper> {
         let listener = match options.role {
-            Role::Server => Some(listen(&options.place, Type::STREAM, options.is_open)?),
+            Role::Server => Some(listen(&options.socket, Type::STREAM, options.is_open)?),
             Role::Client => None,
         };
         Ok(Keeper { options: options.clone(), listener, shared, again: Instant::now() })
@@ -218,10 +218,10 @@ impl Keeper {
                 if !ready {
                     return Ok(None);
                 }
-                if is_gone(&self.options.place) {
+                if is_gone(&self.options.socket) {
                     self.again = Instant::now() + LOOK;
                     // It is tried again, if this fails.
-                    if let Ok(listener) = listen(&self.options.place, Type::STREAM, self.options.is_open) {
+                    if let Ok(listener) = listen(&self.options.socket, Type::STREAM, self.options.is_open) {
                         self.listener = Some(listener);
                     }
                     return Ok(None);
@@ -230,7 +230,7 @@ impl Keeper {
             }
             None if ready => {
                 self.again = now + RETRY;
-                connect(&self.options.place, Type::STREAM)
+                connect(&self.options.socket, Type::STREAM)
             }
             None => {
                 self.wait(None, Some(self.again))?;

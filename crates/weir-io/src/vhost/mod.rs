@@ -37,7 +37,7 @@ use control::{Keeper, Shared};
 use net::{Put, SHORTEST, Sender};
 use ring::Fault;
 
-pub use crate::shared::Place;
+pub use crate::shared::SocketAddress;
 pub use crate::shared::watch::Source;
 pub use options::{Options, PREFIX, Role};
 
@@ -225,7 +225,7 @@ impl Port for VhostPort {
 impl Drop for VhostPort {
     fn drop(&mut self) {
         // While somebody listens there, nobody else takes it over.
-        if let (Role::Server, Place::Path(path)) = (self.options.role, &self.options.place) {
+        if let (Role::Server, SocketAddress::Path(path)) = (self.options.role, &self.options.socket) {
             // It may be gone already.
             let _ = std::fs::remove_file(path);
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-use crate::shared::{BadName, Place, pairs};
+use crate::shared::{BadName, SocketAddress, pairs};
 
 /// What the names of these ports begin with.
 pub const PREFIX: &str = "vhost-user:";
@@ -26,7 +26,7 @@ pub enum Role {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Where the control socket is.
-    pub place: Place,
+    pub socket: SocketAddress,
     /// Who connects.
     pub role: Role,
     /// Most descriptors of a ring, a power of two; the driver decides, within that.
@@ -45,15 +45,15 @@ const LARGEST: u16 = 32_768;
 
 impl Options {
     /// A server with rings of at most 1,024 descriptors, for at most a gigabyte of memory.
-    pub fn new(place: Place) -> Options {
-        Options { place, role: Role::Server, queue: 1024, memory: 1024, is_open: false, unsealed: false }
+    pub fn new(socket: SocketAddress) -> Options {
+        Options { socket, role: Role::Server, queue: 1024, memory: 1024, is_open: false, unsealed: false }
     }
 
     /// With a path in place of one in a folder.
     #[must_use]
     pub fn in_folder(&self, folder: &Path) -> Options {
-        match self.place.below(folder) {
-            Some(place) => Options { place, is_open: true, ..self.clone() },
+        match self.socket.below(folder) {
+            Some(socket) => Options { socket, is_open: true, ..self.clone() },
             None => self.clone(),
         }
     }
@@ -102,8 +102,8 @@ impl FromStr for Options {
 impl fmt::Display for Options {
     /// The name. It says what differs from the usual.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{PREFIX}{}", self.place)?;
-        let usual = Options::new(self.place.clone());
+        write!(f, "{PREFIX}{}", self.socket)?;
+        let usual = Options::new(self.socket.clone());
         let said = [
             (self.role != usual.role, "role", "client".to_owned()),
             (self.queue != usual.queue, "queue", self.queue.to_string()),
@@ -136,7 +136,7 @@ mod tests {
         let usual: Options = "vhost-user:/a?role=server&queue=1024&unsealed=false".parse().unwrap();
         assert_eq!(usual.to_string(), "vhost-user:/a");
         let placed = "vhost-user:f/a".parse::<Options>().unwrap().in_folder(Path::new("/run/ports"));
-        assert_eq!((placed.place, placed.is_open), (Place::Path("/run/ports/f/a".into()), true));
+        assert_eq!((placed.socket, placed.is_open), (SocketAddress::Path("/run/ports/f/a".into()), true));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use weir_api::events::{Event, EventList};
 use weir_api::problem::Problem;
 use weir_api::watch::{CaptureRequest, Captured, TraceRequest};
-use weir_auth::{Action, Graph, Place};
+use weir_auth::{Action, Graph, ObservationPoint};
 use weir_protocol::Command;
 use weir_rest::body::{Received, json};
 use weir_rest::events::KeptOptions;
@@ -48,7 +48,7 @@ pub(super) async fn trace(
 ) -> Result<Response, Problem> {
     let request: TraceRequest = json(body)?.0;
     let e = entry(&app, &caller, &id)?;
-    caller.may(&Action::Trace(Place::Graph(e.owned())))?;
+    caller.may(&Action::Trace(ObservationPoint::Graph(e.owned())))?;
     caller.summary(format!("filter {:?}", request.filter));
     let count = request.count.clamp(1, MAX_TRACE);
     let command = Command::Trace { graph: id, filter: request.filter, count };
@@ -87,12 +87,12 @@ pub(super) async fn capture(
     let CaptureRequest { points, direction, filter, snaplen, count } = json(body)?.0;
     let e = entry(&app, &caller, &id)?;
     if points.is_empty() {
-        caller.may(&Action::Capture(Place::Graph(e.owned())))?;
+        caller.may(&Action::Capture(ObservationPoint::Graph(e.owned())))?;
     }
     for point in &points {
         let function = point.strip_prefix("sf:").and_then(|p| p.split(':').next());
-        let function = function.map(|id| Place::Function(e.function(id)));
-        caller.may(&Action::Capture(function.unwrap_or(Place::Graph(e.owned()))))?;
+        let function = function.map(|id| ObservationPoint::Function(e.function(id)));
+        caller.may(&Action::Capture(function.unwrap_or(ObservationPoint::Graph(e.owned()))))?;
     }
     caller.summary(format!("{} filter {filter:?}", points.join(" ")));
     let watched = points_of(&*app.plane, &e.graph, &points, direction).await?;

@@ -17,7 +17,7 @@ const LONGEST: usize = 107;
 
 /// Where a control socket is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum SocketAddress {
     /// A path of the file system.
     Path(PathBuf),
     /// An abstract name (unix(7)).
@@ -27,12 +27,12 @@ pub enum Place {
     InFolder(PathBuf),
 }
 
-impl Place {
+impl SocketAddress {
     /// The path of what is in a folder; `None` for others.
-    pub fn below(&self, folder: &Path) -> Option<Place> {
+    pub fn below(&self, folder: &Path) -> Option<SocketAddress> {
         match self {
-            Place::InFolder(path) => Some(Place::Path(folder.join(path))),
-            Place::Path(_) | Place::Abstract(_) => None,
+            SocketAddress::InFolder(path) => Some(SocketAddress::Path(folder.join(path))),
+            SocketAddress::Path(_) | SocketAddress::Abstract(_) => None,
         }
     }
 }
@@ -46,17 +46,19 @@ pub struct BadName {
     example: &'static str,
 }
 
-impl FromStr for Place {
+impl FromStr for SocketAddress {
     type Err = String;
 
     /// Reads an absolute path, one in the process's folder of ports, or `@` and an abstract name.
-    fn from_str(text: &str) -> Result<Place, String> {
+    fn from_str(text: &str) -> Result<SocketAddress, String> {
         match text.strip_prefix('@') {
             Some(name) if (1..=LONGEST).contains(&name.len()) && !name.contains('\0') => {
-                Ok(Place::Abstract(name.to_owned()))
+                Ok(SocketAddress::Abstract(name.to_owned()))
             }
-            None if text.starts_with('/') && text.len() <= LONGEST => Ok(Place::Path(PathBuf::from(text))),
-            None if stays_below(Path::new(text)) => Ok(Place::InFolder(PathBuf::from(text))),
+            None if text.starts_with('/') && text.len() <= LONGEST => {
+                Ok(SocketAddress::Path(PathBuf::from(text)))
+            }
+            None if stays_below(Path::new(text)) => Ok(SocketAddress::InFolder(PathBuf::from(text))),
             _ => Err(format!(
                 "a socket has a path of at most {LONGEST} bytes (without .., if it does not begin with /), or @ and a name"
             )),
@@ -70,30 +72,30 @@ fn stays_below(path: &Path) -> bool {
     (1..=LONGEST).contains(&length) && path.components().all(|c| matches!(c, Component::Normal(_)))
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SocketAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Path(path) | Place::InFolder(path) => write!(f, "{}", path.display()),
-            Place::Abstract(name) => write!(f, "@{name}"),
+            SocketAddress::Path(path) | SocketAddress::InFolder(path) => write!(f, "{}", path.display()),
+            SocketAddress::Abstract(name) => write!(f, "@{name}"),
         }
     }
 }
 
 /// Reads the name of a port: the prefix and where its socket is; then, if there is something to say, `?` and pairs `key=value`
-/// with `&` between them. Makes options of the place, and gives each pair to `set`.
+/// with `&` between them. Makes options of the address, and gives each pair to `set`.
 ///
 /// # Errors
 /// What is wrong, with the example.
 pub fn pairs<T>(
     name: &str,
     (prefix, example): (&str, &'static str),
-    new: impl FnOnce(Place) -> T,
+    new: impl FnOnce(SocketAddress) -> T,
     set: impl Fn(&mut T, &str, &str) -> Result<(), String>,
 ) -> Result<T, BadName> {
     let bad = |what: String| BadName { name: name.to_owned(), what, example };
     let rest = name.strip_prefix(prefix).ok_or_else(|| bad(format!("it begins with {prefix}")))?;
-    let (place, more) = rest.split_once('?').map_or((rest, None), |(place, more)| (place, Some(more)));
-    let mut options = new(place.parse().map_err(bad)?);
+    let (at, more) = rest.split_once('?').map_or((rest, None), |(at, more)| (at, Some(more)));
+    let mut options = new(at.parse().map_err(bad)?);
     for pair in more.into_iter().flat_map(|more| more.split('&')) {
         let (key, value) = pair.split_once('=').ok_or_else(|| bad(format!("`{pair}` is not key=value")))?;
         set(&mut options, key, value).map_err(bad)?;
@@ -101,11 +103,13 @@ pub fn pairs<T>(
     Ok(options)
 }
 
-fn address(place: &Place) -> io::Result<SockAddr> {
-    match place {
-        Place::Path(path) => SockAddr::unix(path),
-        Place::InFolder(_) => Err(io::Error::other("no folder of ports is known")),
-        Place::Abstract(name) => SockAddr::unix(OsString::from_vec([b"\0", name.as_bytes()].concat())),
+fn address(at: &SocketAddress) -> io::Result<SockAddr> {
+    match at {
+        SocketAddress::Path(path) => SockAddr::unix(path),
+        SocketAddress::InFolder(_) => Err(io::Error::other("no folder of ports is known")),
+        SocketAddress::Abstract(name) => {
+            SockAddr::unix(OsString::from_vec([b"\0", name.as_bytes()].concat()))
+        }
     }
 }
 
@@ -120,15 +124,15 @@ fn socket(kind: Type) -> io::Result<Socket> {
 ///
 /// # Errors
 /// If someone listens there, or the kernel refuses it.
-pub fn listen(place: &Place, kind: Type, is_open: bool) -> io::Result<Socket> {
-    let (address, listener) = (address(place)?, socket(kind)?);
-    if let Place::Path(path) = place
+pub fn listen(at: &SocketAddress, kind: Type, is_open: bool) -> io::Result<Socket> {
+    let (address, listener) = (address(at)?, socket(kind)?);
+    if let SocketAddress::Path(path) = at
         && is_left_over(path, kind)
     {
         std::fs::remove_file(path)?;
     }
     listener.bind(&address)?;
-    if is_open && let Place::Path(path) = place {
+    if is_open && let SocketAddress::Path(path) = at {
         std::fs::set_permissions(path, Permissions::from_mode(0o666))?;
     }
     listener.listen(4)?;
@@ -139,13 +143,13 @@ pub fn listen(place: &Place, kind: Type, is_open: bool) -> io::Result<Socket> {
 pub const LOOK: Duration = Duration::from_millis(500);
 
 /// Whether a path on which somebody listens was removed, so that nobody finds it: it can be made again.
-pub fn is_gone(place: &Place) -> bool {
-    match place {
-        Place::Path(path) => {
+pub fn is_gone(at: &SocketAddress) -> bool {
+    match at {
+        SocketAddress::Path(path) => {
             std::fs::symlink_metadata(path).is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
                 && path.parent().is_some_and(Path::is_dir)
         }
-        Place::Abstract(_) | Place::InFolder(_) => false,
+        SocketAddress::Abstract(_) | SocketAddress::InFolder(_) => false,
     }
 }
 
@@ -164,9 +168,9 @@ fn is_left_over(path: &Path, kind: Type) -> bool {
 ///
 /// # Errors
 /// If nobody does, or has no room for one more.
-pub fn connect(place: &Place, kind: Type) -> io::Result<Socket> {
+pub fn connect(at: &SocketAddress, kind: Type) -> io::Result<Socket> {
     let socket = socket(kind)?;
-    socket.connect(&address(place)?)?;
+    socket.connect(&address(at)?)?;
     Ok(socket)
 }
 
