@@ -36,7 +36,6 @@ mod build;
 mod display;
 mod lex;
 mod link;
-mod mac;
 mod names;
 mod parse;
 mod part;
@@ -52,8 +51,9 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use weir_net::EtherAddr;
+
 pub use arith::{Arith, ArithOp, Compare};
-pub use mac::MacAddr;
 pub use names::ICMP_TYPES;
 pub use view::PacketView;
 
@@ -131,7 +131,7 @@ pub enum Prim {
         /// Which addresses.
         dir: Dir,
         /// The address.
-        addr: MacAddr,
+        addr: EtherAddr,
     },
     /// The frame's EtherType. For packets without an Ethernet header: 0x0800 or 0x86dd, by the IP version.
     EtherType(u16),

@@ -4,8 +4,8 @@ use super::arith::{Arith, Compare};
 use super::parse::{Decoding, Parser};
 use super::primitive::Primitive;
 use super::{AddressOf, Cmp, Dir, Expr, Field, FilterError, Layer, Prim, Tags};
-use crate::MacAddr;
 use crate::text::{parse_number, quote};
+use weir_net::EtherAddr;
 
 /// Most VLAN tags that a filter looks behind.
 const MAX_TAGS: u8 = 16;
@@ -157,7 +157,7 @@ impl Parser<'_> {
         let dir = self.direction();
         self.accept(&["host"]);
         let word = self.peek().unwrap_or_default();
-        let Ok(addr) = word.parse::<MacAddr>() else {
+        let Ok(addr) = word.parse::<EtherAddr>() else {
             return Err(self.error(
                 format!("{} is not an Ethernet address", quote(word)),
                 "write one such as 02:00:00:00:00:01",
@@ -207,7 +207,7 @@ impl Parser<'_> {
 }
 
 fn broadcast() -> Expr {
-    Prim::EtherHost { dir: Dir::Dst, addr: MacAddr([0xff; 6]) }.into()
+    Prim::EtherHost { dir: Dir::Dst, addr: EtherAddr([0xff; 6]) }.into()
 }
 
 fn multicast() -> Expr {

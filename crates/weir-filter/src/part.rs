@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::display::NAMED;
 use super::primitive::Primitive;
 use super::{Expr, IpVersion, Layer, Prim, protocol_name};
-use crate::MacAddr;
 use crate::text::ValueError;
+use weir_net::EtherAddr;
 
 /// What a primitive tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +126,7 @@ pub(super) enum Value {
     Net(Ipv4Addr, Ipv4Addr),
     Host6(Ipv6Addr),
     Net6(Ipv6Addr, u8),
-    Mac(MacAddr),
+    Mac(EtherAddr),
 }
 
 impl Value {

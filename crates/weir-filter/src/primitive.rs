@@ -3,8 +3,9 @@
 use super::parse::Parser;
 use super::part::{Kind, Proto, Value};
 use super::{Cmp, Dialect, Dir, Expr, FilterError, Layer, names, protocol_number};
+use crate::TCP_FLAGS;
 use crate::text::{closest, parse_number, quote};
-use crate::{MacAddr, TCP_FLAGS};
+use weir_net::EtherAddr;
 
 /// The parts of a primitive, as read.
 #[derive(Debug, Clone, Copy, Default)]
@@ -285,7 +286,7 @@ impl Parser<'_> {
                 return Err(self.error(format!("{word} is too large"), "values have at most 32 bits"));
             };
             Value::Number(n)
-        } else if let Ok(mac) = word.parse::<MacAddr>() {
+        } else if let Ok(mac) = word.parse::<EtherAddr>() {
             Value::Mac(mac)
         } else {
             match Value::address(word) {

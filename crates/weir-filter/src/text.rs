@@ -17,6 +17,13 @@ impl ValueError {
     }
 }
 
+impl From<weir_net::EtherAddrError> for ValueError {
+    fn from(e: weir_net::EtherAddrError) -> Self {
+        let message = format!("{} is not an Ethernet address", quote(&e.0));
+        Self::new(message, "write six hexadecimal bytes, such as 02:00:00:00:00:01")
+    }
+}
+
 /// ` "name"` quoted for a message, shortened if absurdly long.
 pub fn quote(text: &str) -> String {
     const MAX: usize = 60;

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use super::{
     AddressOf, Arith, CHAIN, Compare, Dir, Expr, Field, IpVersion, Layer, Prim, TAG_TYPES, Tags, WALKED_TAGS,
 };
-use crate::MacAddr;
+use weir_net::EtherAddr;
 
 /// IPv6 extension headers that are followed (RFC 8200 section 4, RFC 4302): hop-by-hop options, routing, fragment,
 /// authentication, destination options.
@@ -308,7 +308,7 @@ impl Prim {
             Prim::EtherHost { dir, addr } => {
                 let at = |at: usize| packet.bytes.get(at..).and_then(|b| b.first_chunk());
                 matches!(packet.start, Start::Ethernet)
-                    && both(dir, |dst| at(if dst { 0 } else { 6 }).is_some_and(|a| MacAddr(*a) == addr))
+                    && both(dir, |dst| at(if dst { 0 } else { 6 }).is_some_and(|a| EtherAddr(*a) == addr))
             }
             Prim::EtherType(t) => packet.link(tags).is_some_and(|(found, _)| found == t),
             Prim::Vlan(id) => packet.link(tags).is_some_and(|(t, tag)| {

@@ -4,12 +4,14 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
-/// The text is not an address or prefix.
+/// The text is not an Ethernet address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AddrError {
-    /// Not an Ethernet address.
-    #[error("`{0}` is not an Ethernet address; write six bytes such as 02:00:00:00:00:01")]
-    Ether(String),
+#[error("`{0}` is not an Ethernet address; write six bytes such as 02:00:00:00:00:01")]
+pub struct EtherAddrError(pub String);
+
+/// The text is not an IPv4 prefix.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PrefixError {
     /// The part before the slash is not an IPv4 address.
     #[error("`{0}` does not start with an IPv4 address; write for example 10.0.0.0/8")]
     Address(String),
@@ -18,7 +20,7 @@ pub enum AddrError {
     Mask(String),
 }
 
-/// An Ethernet address.
+/// An Ethernet address, six bytes in wire order; text form `02:00:00:00:00:01`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct EtherAddr(pub [u8; 6]);
 
@@ -55,15 +57,34 @@ impl fmt::Debug for EtherAddr {
     }
 }
 
-impl FromStr for EtherAddr {
-    type Err = AddrError;
+impl serde::Serialize for EtherAddr {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
 
-    /// Six hexadecimal bytes of one or two digits, separated by `:` or by `-`.
-    fn from_str(text: &str) -> Result<EtherAddr, AddrError> {
-        let wrong = || AddrError::Ether(text.to_owned());
-        let separator = if text.contains('-') { '-' } else { ':' };
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for EtherAddr {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "EtherAddr".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "An Ethernet address such as 02:00:00:00:00:01.",
+            "type": "string", "pattern": "^[0-9A-Fa-f]{1,2}([:-][0-9A-Fa-f]{1,2}){5}$"
+        })
+    }
+}
+
+impl FromStr for EtherAddr {
+    type Err = EtherAddrError;
+
+    /// Six hexadecimal bytes of one or two digits, separated by `:` or `-`.
+    fn from_str(text: &str) -> Result<EtherAddr, EtherAddrError> {
+        let wrong = || EtherAddrError(text.to_owned());
         let mut bytes = [0; 6];
-        let mut parts = text.split(separator);
+        let mut parts = text.split([':', '-']);
         for byte in &mut bytes {
             let part = parts.next().ok_or_else(wrong)?;
             // `from_str_radix` alone would take a sign.
@@ -143,19 +164,19 @@ impl From<Ipv4Addr> for Ipv4Prefix {
 }
 
 impl FromStr for Ipv4Prefix {
-    type Err = AddrError;
+    type Err = PrefixError;
 
     /// `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, or an address alone (32 bits). Before a slash, missing octets are zero
     /// (`10/8`, `0/0`). Bits behind the prefix are cleared.
-    fn from_str(text: &str) -> Result<Ipv4Prefix, AddrError> {
+    fn from_str(text: &str) -> Result<Ipv4Prefix, PrefixError> {
         let Some((addr, mask)) = text.split_once('/') else {
-            let addr: Ipv4Addr = text.parse().map_err(|_| AddrError::Address(text.to_owned()))?;
+            let addr: Ipv4Addr = text.parse().map_err(|_| PrefixError::Address(text.to_owned()))?;
             return Ok(addr.into());
         };
         let missing = 3usize.saturating_sub(addr.matches('.').count());
         let addr: Ipv4Addr = format!("{addr}{}", ".0".repeat(missing))
             .parse()
-            .map_err(|_| AddrError::Address(text.to_owned()))?;
+            .map_err(|_| PrefixError::Address(text.to_owned()))?;
         let len = match mask.parse::<Ipv4Addr>() {
             Ok(mask) => {
                 let len = mask.to_bits().leading_ones() as u8;
@@ -164,7 +185,7 @@ impl FromStr for Ipv4Prefix {
             Err(_) if mask.bytes().all(|c| c.is_ascii_digit()) => mask.parse().ok(),
             Err(_) => None,
         };
-        len.and_then(|len| Ipv4Prefix::new(addr, len)).ok_or_else(|| AddrError::Mask(text.to_owned()))
+        len.and_then(|len| Ipv4Prefix::new(addr, len)).ok_or_else(|| PrefixError::Mask(text.to_owned()))
     }
 }
 

@@ -14,7 +14,7 @@ mod headers;
 mod view;
 mod wireguard;
 
-pub use addr::{AddrError, EtherAddr, Ipv4Prefix};
+pub use addr::{EtherAddr, EtherAddrError, Ipv4Prefix, PrefixError};
 pub use describe::{describe, describe_ip};
 pub use fields::{Fields, frame_fields, ip_fields};
 pub use flow::FlowKey;

@@ -256,7 +256,7 @@ fn interfaces() -> Vec<Interface> {
         let Some(address) = a.address else { continue };
         if let Some(link) = address.as_link_addr() {
             let mac = link.addr().filter(|mac| *mac != [0; 6]);
-            i.mac = mac.map(|mac| weir_model::value::MacAddr(mac).to_string());
+            i.mac = mac.map(|mac| weir_net::EtherAddr(mac).to_string());
         } else if let Some(v4) = address.as_sockaddr_in() {
             let mask = a.netmask.and_then(|m| m.as_sockaddr_in().map(SockaddrIn::ip));
             let length = mask.map_or(32, |m| u32::from(m).count_ones());

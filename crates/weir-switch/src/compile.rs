@@ -11,7 +11,6 @@ use std::net::IpAddr;
 
 use weir_model::graph::{Actions, Function, PortRef, Sap, SapKind, ServiceGraph};
 use weir_model::template::{Access, Implementation, Template};
-use weir_net::EtherAddr;
 
 use crate::hash::hash;
 use crate::lsi0::{Attachment, Base, HostInterface, Part, Tunnel, WireGuard, host_interface};
@@ -436,14 +435,13 @@ impl Compiler<'_> {
         if a.drop {
             return Vec::new();
         }
-        let mac = |m: weir_model::value::MacAddr| EtherAddr(m.0);
         let edits = [
             a.pop_vlan.then_some(Action::PopVlan),
             a.push_vlan.map(|v| Action::PushVlan(v.get())),
             a.dec_ttl.then_some(Action::DecTtl),
             a.set_vlan.map(|v| Action::SetVlan(v.get())),
-            a.set_ether_src.map(|m| Action::SetEtherSrc(mac(m))),
-            a.set_ether_dst.map(|m| Action::SetEtherDst(mac(m))),
+            a.set_ether_src.map(Action::SetEtherSrc),
+            a.set_ether_dst.map(Action::SetEtherDst),
             a.set_ip_src.map(Action::SetIpSrc),
             a.set_ip_dst.map(Action::SetIpDst),
             a.set_ip_tos.map(Action::SetTos),

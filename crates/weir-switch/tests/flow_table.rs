@@ -15,7 +15,8 @@ use weir_ir::{Program, check, optimize, program_of};
 use weir_jit::differential::{Seen, Step, assert_same};
 use weir_model::graph::{Actions, Match, PortRef, Rule, ServiceGraph, VlanMatch};
 use weir_model::template::Template;
-use weir_model::value::{MacAddr, VlanId};
+use weir_model::value::VlanId;
+use weir_net::EtherAddr;
 use weir_switch::compile::plan;
 use weir_switch::config::configuration;
 
@@ -39,8 +40,8 @@ fn one_of<T: Debug + FromStr<Err: Debug>>(texts: &[&str]) -> impl Strategy<Value
     prop::option::weighted(0.12, prop::sample::select(texts).prop_map(|t| t.parse().unwrap()))
 }
 
-fn mac() -> impl Strategy<Value = Option<MacAddr>> {
-    prop::option::weighted(0.15, (0usize..3).prop_map(|i| MacAddr(MACS[i])))
+fn mac() -> impl Strategy<Value = Option<EtherAddr>> {
+    prop::option::weighted(0.15, (0usize..3).prop_map(|i| EtherAddr(MACS[i])))
 }
 
 fn number<T: Copy + Debug + 'static>(of: &'static [T]) -> impl Strategy<Value = Option<T>> {

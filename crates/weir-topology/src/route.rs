@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use weir_filter::text::quote;
 use weir_model::ValueError;
-use weir_model::value::{IpPrefix, MacAddr, VlanId};
+use weir_model::value::{IpPrefix, VlanId};
+use weir_net::EtherAddr;
 
 use crate::import::iptables::Ruleset;
 
@@ -30,7 +31,7 @@ pub struct Interface {
     /// Its addresses with their networks' lengths.
     pub addresses: Vec<InterfaceAddr>,
     /// Its Ethernet address, if that matters.
-    pub mac: Option<MacAddr>,
+    pub mac: Option<EtherAddr>,
     /// The VLAN tag of its frames, if they have one.
     pub vlan: Option<VlanId>,
 }

@@ -6,7 +6,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use weir_model::requirement::Requirement;
-use weir_model::value::{Id, IpPrefix, MacAddr, Name, VlanId};
+use weir_model::value::{Id, IpPrefix, Name, VlanId};
+use weir_net::EtherAddr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
@@ -157,7 +158,7 @@ pub(crate) struct InterfaceMap {
     /// An address such as 10.0.0.1/24, or a list of them.
     address: Option<OneOrList<InterfaceAddress>>,
     /// The Ethernet address.
-    mac: Option<MacAddr>,
+    mac: Option<EtherAddr>,
     /// The VLAN on the link.
     vlan: Option<VlanId>,
 }

@@ -1,6 +1,7 @@
 //! Switches: ports, VLANs, Ethernet addresses.
 
-use weir_model::value::{MacAddr, VlanId};
+use weir_model::value::VlanId;
+use weir_net::EtherAddr;
 
 /// A switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +55,7 @@ pub enum Forwarding {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MacEntry {
     /// The destination address.
-    pub mac: MacAddr,
+    pub mac: EtherAddr,
     /// In this VLAN only.
     pub vlan: Option<VlanId>,
     /// The name of the port.

@@ -1,5 +1,5 @@
 use super::*;
-use weir_model::value::MacAddr;
+use weir_net::EtherAddr;
 
 const ACCESS: &str = include_str!("../tests/data/topology/access.yaml");
 
@@ -27,7 +27,7 @@ fn every_kind_of_box_is_read() {
             "0.0.0.0/0 via 192.0.2.1 dev wan",
         ]
     );
-    assert_eq!(border.interfaces[1].mac, Some(MacAddr([2, 0, 0, 0, 0, 1])));
+    assert_eq!(border.interfaces[1].mac, Some(EtherAddr([2, 0, 0, 0, 0, 1])));
     let BoxKind::Switch(core) = &t.node("core").unwrap().kind else { panic!() };
     assert_eq!(core.ports[4].vlans, PortVlans::Unaware);
     assert!(

@@ -158,13 +158,13 @@ impl Reader {
     }
 
     /// A scalar in the text form of `T`.
-    pub fn parse<T: FromStr<Err = ValueError>>(&mut self, at: &At<'_>, what: &str) -> Option<T> {
+    pub fn parse<T: FromStr<Err: Into<ValueError>>>(&mut self, at: &At<'_>, what: &str) -> Option<T> {
         let parsed = self.text(at, what)?.parse();
         let whole = if parsed.is_err() { at.node.whole() } else { None };
         match whole.map_or(parsed, |text| text.parse()) {
             Ok(v) => Some(v),
             Err(e) => {
-                let e: ValueError = e;
+                let e: ValueError = e.into();
                 self.error(at, e.message, e.help);
                 None
             }
@@ -189,7 +189,7 @@ impl Reader {
     }
 
     /// One scalar in the text form of `T`, or a list of at most `max` different ones.
-    pub fn one_or_many<T: FromStr<Err = ValueError> + PartialEq>(
+    pub fn one_or_many<T: FromStr<Err: Into<ValueError>> + PartialEq>(
         &mut self,
         at: &At<'_>,
         what: &str,

@@ -5,9 +5,10 @@ use std::net::IpAddr;
 
 use serde::{Serialize, Serializer};
 use weir_filter::{AddressOf, Cmp, Dir, Expr, Field, Layer, Ports, Prim, Tags};
+use weir_net::EtherAddr;
 
 use super::schema;
-use crate::value::{EtherType, Id, IpPrefix, MacAddr, PortRange, TcpFlags, VlanId, is_false, one_or_list};
+use crate::value::{EtherType, Id, IpPrefix, PortRange, TcpFlags, VlanId, is_false, one_or_list};
 use schemars::JsonSchema;
 
 /// A flow rule. Of the rules that match a packet, one with the highest priority applies.
@@ -68,10 +69,10 @@ pub struct Match {
     pub port_in: PortRef,
     /// Ethernet source address.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ether_src: Option<MacAddr>,
+    pub ether_src: Option<EtherAddr>,
     /// Ethernet destination address.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ether_dst: Option<MacAddr>,
+    pub ether_dst: Option<EtherAddr>,
     /// EtherType, after any VLAN tags.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ethertype: Option<EtherType>,
@@ -158,7 +159,7 @@ impl Match {
 
     /// All of the match but `port_in`, as one filter expression: its meaning, and what tests hold a compiled form against.
     pub fn expr(&self) -> Expr {
-        let mac = |addr: Option<MacAddr>, dir| addr.map(|addr| Prim::EtherHost { dir, addr }.into());
+        let mac = |addr: Option<EtherAddr>, dir| addr.map(|addr| Prim::EtherHost { dir, addr }.into());
         let ip = |prefix: Option<IpPrefix>, dir| {
             prefix.map(|p| match p.addr() {
                 IpAddr::V4(addr) => {
@@ -221,10 +222,10 @@ pub struct Actions {
     pub set_vlan: Option<VlanId>,
     /// Set the Ethernet source address.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub set_ether_src: Option<MacAddr>,
+    pub set_ether_src: Option<EtherAddr>,
     /// Set the Ethernet destination address.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub set_ether_dst: Option<MacAddr>,
+    pub set_ether_dst: Option<EtherAddr>,
     /// Set the IP source address, in packets of its family.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_ip_src: Option<IpAddr>,

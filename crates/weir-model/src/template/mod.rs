@@ -49,9 +49,11 @@ pub(crate) use read::MAX_WORDS;
 pub(crate) use schema::words;
 pub use vm::{Accelerator, Vm};
 
+use weir_net::EtherAddr;
+
 use crate::error::{DocErrors, ValueError};
 use crate::graph::{ParamValue, RunAs};
-use crate::value::{Id, IpPrefix, MacAddr, Name, is_false, one_or_list};
+use crate::value::{Id, IpPrefix, Name, is_false, one_or_list};
 
 /// A function template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -314,7 +316,7 @@ impl ParamType {
             ParamType::Bool => text.parse::<bool>().is_ok(),
             ParamType::Ip => text.parse::<IpAddr>().is_ok(),
             ParamType::Prefix => text.parse::<IpPrefix>().is_ok(),
-            ParamType::Mac => text.parse::<MacAddr>().is_ok(),
+            ParamType::Mac => text.parse::<EtherAddr>().is_ok(),
             ParamType::Port => text.parse::<u16>().is_ok(),
         };
         if fits {

@@ -45,7 +45,6 @@ pub use key::PublicKey;
 pub use size::Size;
 pub use transport::{PortRange, TcpFlags};
 pub use version::{Version, VersionRange};
-pub use weir_filter::MacAddr;
 
 use crate::error::{ValueError, quote};
 
@@ -183,6 +182,8 @@ impl fmt::Display for InterfaceName {
 
 #[cfg(test)]
 mod tests {
+    use weir_net::EtherAddr;
+
     use super::*;
 
     #[test]
@@ -199,10 +200,10 @@ mod tests {
     #[test]
     fn text_forms_round_trip() {
         for mac in ["02:00:00:00:00:01", "ff:ff:ff:ff:ff:ff"] {
-            assert_eq!(mac.parse::<MacAddr>().unwrap().to_string(), mac);
+            assert_eq!(mac.parse::<EtherAddr>().unwrap().to_string(), mac);
         }
         for bad in ["02:00:00:00:00", "02:00:00:00:00:01:02", "g2:00:00:00:00:01", "+2:00:00:00:00:01", ""] {
-            assert!(bad.parse::<MacAddr>().is_err(), "{bad}");
+            assert!(bad.parse::<EtherAddr>().is_err(), "{bad}");
         }
         let flags: TcpFlags = "+syn-ack".parse().unwrap();
         assert_eq!((flags.set(), flags.clear()), (2, 16));

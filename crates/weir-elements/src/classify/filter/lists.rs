@@ -96,7 +96,7 @@ fn prim() -> impl Strategy<Value = Prim> {
         len,
     });
     let ether = (dir(), 1_u8..4)
-        .prop_map(|(dir, n)| Prim::EtherHost { dir, addr: weir_filter::MacAddr([2, 0, 0, 0, 0, n]) });
+        .prop_map(|(dir, n)| Prim::EtherHost { dir, addr: weir_net::EtherAddr([2, 0, 0, 0, 0, n]) });
     let port = (dir(), prop::sample::select(vec![0_u16, 1, 7, 0x0101, 0x5035]), 0_u16..3, ports)
         .prop_map(|(dir, lo, n, proto)| Prim::Port { dir, lo, hi: lo.saturating_add(n * 0x400), proto });
     let layer = prop_oneof![

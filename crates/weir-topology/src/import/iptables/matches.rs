@@ -5,7 +5,7 @@ use std::iter::Peekable;
 use weir_filter::text::quote;
 use weir_filter::{Cmp, Dir, Expr, Field, Layer, Ports, Prim};
 use weir_model::doc::did_you_mean;
-use weir_model::value::MacAddr;
+use weir_net::EtherAddr;
 
 use super::read::{Mistake, missing};
 use super::value::{address, address_range, flags, icmp, port_range, protocol, tcp_flags};
@@ -181,7 +181,10 @@ impl Matches {
             }
             "--mac-source" => {
                 let text = value()?;
-                let addr: MacAddr = text.parse().map_err(|e: weir_model::ValueError| (e.message, e.help))?;
+                let addr: EtherAddr = text.parse().map_err(|e| {
+                    let e = weir_model::ValueError::from(e);
+                    (e.message, e.help)
+                })?;
                 // Nothing is known of the Ethernet addresses that packets come with.
                 self.unknown.push(format!("the Ethernet source {addr}"));
                 self.negated = false;
