@@ -1,6 +1,6 @@
 //! What a program does with its values and with the rows of its tables.
 
-use weir_ir::program::{BlockId, End, Op, Program, Target, Type};
+use weir_ir::program::{BlockId, End, Op, Program, TableId, Target, Type};
 use weir_table::{Kind, Layout};
 
 use crate::analysis::starts::exceptions;
@@ -35,6 +35,11 @@ impl Uses {
             written: written(p),
             loops: loops(p),
         }
+    }
+
+    /// Where the rows of a table have what.
+    pub fn layout(&self, table: TableId) -> &Layout {
+        &self.layouts[table.0 as usize]
     }
 }
 

@@ -5,7 +5,7 @@ use cranelift_codegen::ir;
 use rustc_hash::FxHashMap;
 use weir_ir::program::{TableId, Value};
 
-use crate::translate::Translator;
+use crate::translate::emit::Emitter;
 
 /// The object of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,17 +25,44 @@ pub(crate) enum Address {
 }
 
 /// Addresses known in the block of the program that is being translated, wherever its code goes on.
-pub(crate) type Addresses = FxHashMap<Address, ir::Value>;
+#[derive(Default)]
+pub(crate) struct Addresses {
+    known: FxHashMap<Address, ir::Value>,
+    /// The block of the code that dominates what follows.
+    settled: Option<ir::Block>,
+}
 
-impl Translator<'_, '_> {
+impl Addresses {
+    /// Another block begins.
+    pub fn clear(&mut self) {
+        self.known.clear();
+    }
+
+    /// An operation may remove entries: which are there has to be looked up again.
+    pub fn forget_entries(&mut self) {
+        self.known.retain(|of, _| !matches!(of, Address::RowOrNowhere(_)));
+    }
+}
+
+impl Emitter<'_, '_> {
+    /// The code is in a block that dominates all that follows: what is read there is known from then on.
+    pub fn settle(&mut self) {
+        self.addresses.settled = self.b.current_block();
+    }
+
+    /// Whether that is so.
+    pub fn is_settled(&self) -> bool {
+        self.addresses.settled.is_some() && self.addresses.settled == self.b.current_block()
+    }
+
     /// An address, worked out by `make` unless it is known.
-    pub(crate) fn address(&mut self, of: Address, make: impl FnOnce(&mut Self) -> ir::Value) -> ir::Value {
-        if let Some(&v) = self.addresses.get(&of) {
+    pub fn address(&mut self, of: Address, make: impl FnOnce(&mut Self) -> ir::Value) -> ir::Value {
+        if let Some(&v) = self.addresses.known.get(&of) {
             return v;
         }
         let v = make(self);
-        if self.packet.is_settled(&self.code.b) {
-            self.addresses.insert(of, v);
+        if self.is_settled() {
+            self.addresses.known.insert(of, v);
         }
         v
     }

@@ -13,6 +13,7 @@ use weir_ir::program::BlockId;
 use crate::abi::cold_calls::PASSED_SIZE;
 use crate::abi::helpers::Ctx;
 use crate::translate::Translator;
+use crate::translate::emit::Emitter;
 use crate::translate::frame::{Frame, Kept, StackSpace, slot};
 
 /// Starts that are compared one by one rather than looked up.
@@ -64,40 +65,56 @@ impl Batch {
         let batch = Batch { head, start, args, at, packets, to_outcomes };
         (batch, Frame { entry, ended, context, end, values, passed: Some(passed), first_table }, ctx)
     }
-}
 
-impl Translator<'_, '_> {
     /// The current packet: to be called once, where [`Batch::open`] left the builder.
-    pub(crate) fn take_packet(&mut self, batch: &Batch) {
-        self.packet.at = self.code.b.ins().load(types::I64, self.code.regions.args, batch.at, 0);
+    pub fn packet(&self, code: &mut Emitter<'_, '_>) -> ir::Value {
+        code.b.ins().load(types::I64, code.regions.args, self.at, 0)
     }
 
     /// Writes the current packet's number of an array that goes with the packets.
-    pub(crate) fn note_result(&mut self, batch: &Batch, array: ir::Value, result: ir::Value) {
-        let distance = self.code.b.ins().isub(array, batch.packets);
-        self.note_at(batch, distance, result);
+    pub fn note_result(&self, code: &mut Emitter<'_, '_>, array: ir::Value, result: ir::Value) {
+        let distance = code.b.ins().isub(array, self.packets);
+        self.note_at(code, distance, result);
     }
 
     /// The same, of the array that is so far from the packets.
-    fn note_at(&mut self, batch: &Batch, distance: ir::Value, result: ir::Value) {
-        let to = self.code.b.ins().iadd(batch.at, distance);
-        self.code.b.ins().store(self.code.regions.outcomes, result, to, 0);
+    fn note_at(&self, code: &mut Emitter<'_, '_>, distance: ir::Value, result: ir::Value) {
+        let to = code.b.ins().iadd(self.at, distance);
+        code.b.ins().store(code.regions.outcomes, result, to, 0);
     }
 
     /// Where the address of the next packet stands, and whether there is one.
-    pub(crate) fn next_packet(&mut self, batch: &Batch) -> (ir::Value, ir::Value) {
-        let next = self.code.b.ins().iadd_imm_s(batch.at, 8);
-        let end = self.frame.end.get(&mut self.code.b);
-        let is_more = self.code.b.ins().icmp(IntCC::UnsignedLessThan, next, end);
+    pub fn next_packet(&self, code: &mut Emitter<'_, '_>) -> (ir::Value, ir::Value) {
+        let next = code.b.ins().iadd_imm_s(self.at, 8);
+        let end = code.frame.end.get(&mut code.b);
+        let is_more = code.b.ins().icmp(IntCC::UnsignedLessThan, next, end);
         (next, is_more)
     }
 
+    /// Ends the function: what follows the end of a packet.
+    pub fn close(&self, code: &mut Emitter<'_, '_>) {
+        code.b.switch_to_block(code.frame.ended);
+        let outcome = code.b.block_params(code.frame.ended)[0];
+        let distance = self.to_outcomes.get(&mut code.b);
+        self.note_at(code, distance, outcome);
+        let (next, is_more) = self.next_packet(code);
+        let done = code.b.create_block();
+        code.b.ins().brif(is_more, self.head, &[BlockArg::Value(next)], done, &[]);
+        // Behind the loop, so that a packet takes one jump fewer.
+        code.b.set_cold_block(done);
+        code.b.switch_to_block(done);
+        // How many that were, the caller works out: the first address would have to be kept.
+        code.b.ins().return_(&[next]);
+    }
+}
+
+impl Translator<'_, '_> {
     /// From the loop's head to the block where the runs of this batch start.
-    pub(crate) fn dispatch(&mut self, batch: &Batch, reached: &[BlockId]) {
+    pub fn dispatch(&mut self, batch: &Batch, reached: &[BlockId]) {
         let numbered = reached.iter().filter_map(|&id| Some((self.known.starts.numbers[id.0 as usize]?, id)));
         let numbered: Vec<(u32, BlockId)> = numbered.collect();
         if numbered.len() <= COMPARED {
-            let Some((last, others)) = numbered.split_last() else { return self.never() };
+            let Some((last, others)) = numbered.split_last() else { return self.code.never() };
             self.compare_starts(batch, others);
             // Only numbers of starts are passed in.
             return self.start_at(batch, last.1);
@@ -145,19 +162,11 @@ impl Translator<'_, '_> {
         let start = self.code.b.ins().ireduce(types::I32, start);
         self.code.b.ins().br_table(start, table);
         self.code.b.switch_to_block(never);
-        self.never();
+        self.code.never();
         for (path, id) in paths {
             self.code.b.switch_to_block(path);
             self.start_at(batch, id);
         }
-    }
-
-    /// Only numbers of starts are passed in.
-    fn never(&mut self) {
-        if let Some(block) = self.code.b.current_block() {
-            self.code.b.set_cold_block(block);
-        }
-        self.code.b.ins().trap(TrapCode::unwrap_user(1));
     }
 
     fn start_at(&mut self, batch: &Batch, id: BlockId) {
@@ -167,36 +176,30 @@ impl Translator<'_, '_> {
                 self.code.load_value(self.p.width(param), batch.args, 16 * i as i32, self.code.regions.args);
             given.push(BlockArg::Value(v));
         }
-        self.probe_start(id);
-        self.enter_from_outside(id);
+        self.notes.probe_start(&mut self.code, self.p, id);
+        self.jumps.enter_from_outside(&mut self.code, id);
         let to = self.jumps.block(id);
         self.code.b.ins().jump(to, &given);
     }
+}
+
+impl Emitter<'_, '_> {
+    /// Only numbers of starts are passed in.
+    fn never(&mut self) {
+        if let Some(block) = self.b.current_block() {
+            self.b.set_cold_block(block);
+        }
+        self.b.ins().trap(TrapCode::unwrap_user(1));
+    }
 
     /// The current packet starts others, which run before the next one: it is the last of this batch.
-    pub(crate) fn stop_behind(&mut self) {
-        let before_all = self.code.imm(types::I64, 0);
-        self.frame.end.set(&mut self.code.b, before_all);
+    pub fn stop_behind(&mut self) {
+        let before_all = self.imm(types::I64, 0);
+        self.frame.end.set(&mut self.b, before_all);
     }
 
     /// Ends the current packet, with an outcome of 64 bits.
-    pub(crate) fn end_packet(&mut self, outcome: ir::Value) {
-        self.code.b.ins().jump(self.frame.ended, &[BlockArg::Value(outcome)]);
-    }
-
-    /// Ends the function: what follows the end of a packet.
-    pub(crate) fn close_batch(&mut self, batch: &Batch) {
-        self.code.b.switch_to_block(self.frame.ended);
-        let outcome = self.code.b.block_params(self.frame.ended)[0];
-        let distance = batch.to_outcomes.get(&mut self.code.b);
-        self.note_at(batch, distance, outcome);
-        let (next, is_more) = self.next_packet(batch);
-        let done = self.code.b.create_block();
-        self.code.b.ins().brif(is_more, batch.head, &[BlockArg::Value(next)], done, &[]);
-        // Behind the loop, so that a packet takes one jump fewer.
-        self.code.b.set_cold_block(done);
-        self.code.b.switch_to_block(done);
-        // How many that were, the caller works out: the first address would have to be kept.
-        self.code.b.ins().return_(&[next]);
+    pub fn end_packet(&mut self, outcome: ir::Value) {
+        self.b.ins().jump(self.frame.ended, &[BlockArg::Value(outcome)]);
     }
 }

@@ -9,11 +9,21 @@ use cranelift_frontend::FunctionBuilder;
 use rustc_hash::FxHashMap;
 use weir_ir::program::Width;
 
+use crate::translate::addresses::Addresses;
+use crate::translate::calls::Callees;
+use crate::translate::frame::Frame;
 use crate::translate::{Regions, int};
 
 /// Makes the instructions of a function.
-pub(crate) struct Emitter<'b> {
+pub(crate) struct Emitter<'a, 'b> {
     pub b: FunctionBuilder<'b>,
+    /// The functions and data that they refer to.
+    pub calls: Callees<'a>,
+    /// The address of the context.
+    pub ctx: ir::Value,
+    pub frame: Frame,
+    /// Addresses that are known in this block.
+    pub addresses: Addresses,
     /// The kinds of memory that they read and write.
     pub regions: Regions,
     /// The halves of numbers that were put together, the lower one first.
@@ -22,9 +32,24 @@ pub(crate) struct Emitter<'b> {
     extended: FxHashMap<ir::Value, ir::Value>,
 }
 
-impl<'b> Emitter<'b> {
-    pub fn new(b: FunctionBuilder<'b>, regions: Regions) -> Emitter<'b> {
-        Emitter { b, regions, halves_of: FxHashMap::default(), extended: FxHashMap::default() }
+impl<'a, 'b> Emitter<'a, 'b> {
+    pub fn new(
+        b: FunctionBuilder<'b>,
+        calls: Callees<'a>,
+        ctx: ir::Value,
+        frame: Frame,
+        regions: Regions,
+    ) -> Emitter<'a, 'b> {
+        Emitter {
+            b,
+            calls,
+            ctx,
+            frame,
+            addresses: Addresses::default(),
+            regions,
+            halves_of: FxHashMap::default(),
+            extended: FxHashMap::default(),
+        }
     }
 
     pub fn imm(&mut self, ty: ir::Type, value: u128) -> ir::Value {
@@ -137,7 +162,7 @@ impl<'b> Emitter<'b> {
     }
 
     /// Both halves as a 128-bit number in the other byte order.
-    pub fn turned_wide(&mut self, v: ir::Value) -> ir::Value {
+    fn turned_wide(&mut self, v: ir::Value) -> ir::Value {
         let (low, high) = self.halves(v);
         let [low, high] = [low, high].map(|half| self.b.ins().bswap(half));
         self.wide(high, low)

@@ -5,6 +5,7 @@ use cranelift_frontend::FunctionBuilder;
 use weir_ir::program::{BlockId, Target};
 
 use crate::translate::Translator;
+use crate::translate::emit::Emitter;
 
 /// An edge that does something on the path.
 pub(crate) struct Edge {
@@ -41,29 +42,29 @@ impl Jumps {
         self.loops.push(None);
         BlockId(self.blocks.len() as u32 - 1)
     }
-}
 
-impl Translator<'_, '_> {
     /// Counts a loop from its first round again.
-    pub fn enter_from_outside(&mut self, block: BlockId) {
-        if let Some((at, off)) = self.counter(block) {
-            let one = self.code.imm32(1);
-            self.code.b.ins().store(self.code.regions.rounds, one, at, off);
+    pub fn enter_from_outside(&self, code: &mut Emitter<'_, '_>, block: BlockId) {
+        if let Some((at, off)) = self.counter(code, block) {
+            let one = code.imm32(1);
+            code.b.ins().store(code.regions.rounds, one, at, off);
         }
     }
 
     /// Where the counter of a loop header is.
-    pub fn counter(&mut self, header: BlockId) -> Option<(ir::Value, i32)> {
-        let n = self.jumps.loops[header.0 as usize]?;
-        let at = self.fixed(std::mem::offset_of!(crate::abi::helpers::Ctx<'_>, rounds));
+    pub fn counter(&self, code: &mut Emitter<'_, '_>, header: BlockId) -> Option<(ir::Value, i32)> {
+        let n = self.loops[header.0 as usize]?;
+        let at = code.fixed(std::mem::offset_of!(crate::abi::helpers::Ctx<'_>, rounds));
         Some((at, 4 * n as i32))
     }
+}
 
+impl Translator<'_, '_> {
     /// Where a jump to a target goes, and with what.
     pub fn edge(&mut self, target: &Target, supplied: &[ir::Value]) -> (ir::Block, Vec<BlockArg>) {
         let args = self.edge_args(target, supplied);
-        let lane = self.lane_from_outside(target.block);
-        self.reach(target.block);
+        let lane = self.lanes.from_outside(&self.here, target.block);
+        self.jumps.reach(&mut self.code, &mut self.packet, target.block);
         if self.jumps.loops[target.block.0 as usize].is_none() && lane.is_none() {
             return (self.jumps.blocks[target.block.0 as usize], args);
         }
@@ -74,15 +75,15 @@ impl Translator<'_, '_> {
 
     /// As [`edge`](Translator::edge), for another round of a loop.
     pub fn back_edge(&mut self, target: &Target) -> (ir::Block, Vec<BlockArg>) {
-        self.reach(target.block);
+        self.jumps.reach(&mut self.code, &mut self.packet, target.block);
         (self.jumps.blocks[target.block.0 as usize], self.edge_args(target, &[]))
     }
 
     /// A block of its own that goes to a target.
     pub fn path(&mut self, target: &Target, supplied: &[ir::Value]) -> ir::Block {
         let args = self.edge_args(target, supplied);
-        let lane = self.lane_from_outside(target.block);
-        self.reach(target.block);
+        let lane = self.lanes.from_outside(&self.here, target.block);
+        self.jumps.reach(&mut self.code, &mut self.packet, target.block);
         if args.is_empty() && self.jumps.loops[target.block.0 as usize].is_none() && lane.is_none() {
             return self.jumps.blocks[target.block.0 as usize];
         }
@@ -92,17 +93,19 @@ impl Translator<'_, '_> {
     }
 
     fn edge_args(&mut self, target: &Target, supplied: &[ir::Value]) -> Vec<BlockArg> {
-        let given: Vec<ir::Value> = target.args.iter().map(|&v| self.get(v)).collect();
-        let row = self.rows.is_given(target.block).then(|| self.row_given(target, supplied));
+        let given: Vec<ir::Value> = target.args.iter().map(|&v| self.values.get(&mut self.code, v)).collect();
+        let row = self.tables.is_given(target.block).then(|| {
+            self.tables.row_given(&mut self.code, &self.here, &self.lanes, &mut self.values, target, supplied)
+        });
         supplied.iter().copied().chain(given).chain(row).map(BlockArg::Value).collect()
     }
 
     /// Makes the edges that do something on the path, once the block that they come from has ended.
     pub fn finish_edges(&mut self) {
-        self.addresses.clear();
+        self.code.addresses.clear();
         for e in std::mem::take(&mut self.jumps.edges) {
             self.code.b.switch_to_block(e.from);
-            self.enter_from_outside(e.to);
+            self.jumps.enter_from_outside(&mut self.code, e.to);
             if let Some(lane) = e.lane {
                 self.lanes.enter(&mut self.code, lane);
             }

@@ -16,6 +16,9 @@ use crate::analysis::lanes::{Group, Lanes};
 use crate::translate::Translator;
 use crate::translate::emit::Emitter;
 use crate::translate::frame::StackSpace;
+use crate::translate::here::Here;
+use crate::translate::tables::Tables;
+use crate::translate::values::Values;
 
 /// Most numbers of cells that are brought together before the loop: each costs the batch a little.
 const MOST_VALUES: usize = 64;
@@ -59,43 +62,211 @@ impl LaneState {
     }
 
     /// Says which lane it is.
-    pub fn enter(&self, code: &mut Emitter<'_>, (fork, lane): (usize, usize)) {
+    pub fn enter(&self, code: &mut Emitter<'_, '_>, (fork, lane): (usize, usize)) {
         let lane = code.imm(types::I64, lane as u128);
         code.b.def_var(self.numbers[fork], lane);
+    }
+
+    /// The fork and the lane of a block that the current one leads to from outside of the lanes.
+    pub fn from_outside(&self, here: &Here<'_>, to: BlockId) -> Option<(usize, usize)> {
+        let place = self.of.place(to)?;
+        let inside = self.group(here.block).is_some_and(|g| g.fork == place.0);
+        (self.parting || !inside).then_some(place)
+    }
+
+    /// One of these constants, one for each lane of the current block.
+    pub fn by_lane(
+        &self,
+        code: &mut Emitter<'_, '_>,
+        here: &Here<'_>,
+        ty: ir::Type,
+        all: &[u128],
+    ) -> ir::Value {
+        let Some(fork) = self.group(here.block).map(|g| g.fork).filter(|_| all.iter().any(|&c| c != all[0]))
+        else {
+            return code.imm(ty, all[0]);
+        };
+        let lane = self.number(&mut code.b, fork);
+        if ty == types::I128 {
+            let [low, high] = [0, 64].map(|shift| {
+                let half: Vec<u128> = all.iter().map(|c| u128::from((c >> shift) as u64)).collect();
+                self.by_lane(code, here, types::I64, &half)
+            });
+            return code.wide(low, high);
+        }
+        // Often each is as much greater than the one before.
+        let step = all[1].wrapping_sub(all[0]);
+        let wide = if all.windows(2).all(|w| w[1].wrapping_sub(w[0]) == step) {
+            let (first, step) = (code.imm(types::I64, all[0]), code.imm(types::I64, step));
+            let more = code.b.ins().imul(lane, step);
+            code.b.ins().iadd(more, first)
+        } else {
+            let at = code.constants(all);
+            let off = code.b.ins().ishl_imm_u(lane, 3);
+            let at = code.b.ins().iadd(at, off);
+            code.b.ins().load(types::I64, MemFlagsData::trusted(), at, 0)
+        };
+        if ty == types::I64 { wide } else { code.b.ins().ireduce(ty, wide) }
+    }
+
+    /// A 32-bit number that each block of the current group has one of.
+    pub fn each(
+        &self,
+        code: &mut Emitter<'_, '_>,
+        here: &Here<'_>,
+        of: impl Fn(BlockId) -> u32,
+    ) -> ir::Value {
+        let all = self.numbers(here, of);
+        self.by_lane(code, here, types::I32, &all)
+    }
+
+    /// A number for each block of the current group, or for the current block alone.
+    pub fn numbers(&self, here: &Here<'_>, of: impl Fn(BlockId) -> u32) -> Vec<u128> {
+        match self.group(here.block) {
+            Some(g) => g.blocks.iter().map(|&b| of(b).into()).collect(),
+            None => vec![of(here.block).into()],
+        }
+    }
+
+    /// As [`each`](Translator::each), of the current operation.
+    pub fn each_op(&self, code: &mut Emitter<'_, '_>, here: &Here<'_>, of: impl Fn(&Op) -> u32) -> ir::Value {
+        self.each(code, here, |b| of(&here.p.block(b).ops[here.op]))
+    }
+
+    /// Number of an entry's table.
+    pub fn table_number(&self, code: &mut Emitter<'_, '_>, here: &Here<'_>, entry: Value) -> ir::Value {
+        match self.cells.get(&entry) {
+            Some(cells) => {
+                let all: Vec<u128> = cells.iter().map(|(t, _)| t.0.into()).collect();
+                self.by_lane(code, here, types::I32, &all)
+            }
+            None => {
+                let Type::Entry(t) = here.p.ty(entry) else {
+                    unreachable!("the checker proved that this is an entry")
+                };
+                code.imm32(t.0)
+            }
+        }
+    }
+
+    /// Address of the rows of an entry's table, if that depends on the lane.
+    pub fn lane_rows(
+        &self,
+        code: &mut Emitter<'_, '_>,
+        here: &Here<'_>,
+        tables: &mut Tables<'_>,
+        entry: Value,
+    ) -> Option<ir::Value> {
+        let cells = self.cells.get(&entry)?;
+        let offsets: Vec<u128> = cells.iter().map(|(t, _)| (View::STRIDE * t.0 as usize) as u128).collect();
+        // What all have in common stands in the instruction, so that tables side by side share what is computed.
+        let first = offsets[0];
+        let relative: Vec<u128> =
+            offsets.iter().map(|o| u128::from((*o as u64).wrapping_sub(first as u64))).collect();
+        let off = self.by_lane(code, here, types::I64, &relative);
+        let base = tables.first_table(code, here);
+        let at = code.b.ins().iadd(base, off);
+        // Not to be read before the lane is known to be one.
+        Some(code.b.ins().load(types::I64, code.regions.views, at, (first as usize + View::ROWS) as i32))
+    }
+
+    /// What stands at an offset in the cell of the lane, in network byte order, if no program writes it. The numbers of
+    /// all lanes are brought together before the loop over the batch, so that a packet reads one and not the address of
+    /// it before: most go from there into the packet.
+    pub fn lane_value(
+        &mut self,
+        code: &mut Emitter<'_, '_>,
+        here: &Here<'_>,
+        tables: &mut Tables<'_>,
+        entry: Value,
+        off: i32,
+        ty: ir::Type,
+    ) -> Option<ir::Value> {
+        let is_worth_it = tables.read_ahead || !here.is_exception();
+        let cells = self.cells.get(&entry).filter(|_| is_worth_it && ty != types::I128)?;
+        let cells: Vec<(usize, u32)> = cells.iter().map(|&(t, index)| (t.0 as usize, index)).collect();
+        let fork = self.group(here.block)?.fork;
+        if cells.iter().any(|&(t, _)| here.known.uses.written[t])
+            || self.brought.count + cells.len() > MOST_VALUES
+        {
+            return None;
+        }
+        let number = self.brought.count;
+        self.brought.count += cells.len();
+        let size = 8 * self.brought.count as u32;
+        let flags = MemFlagsData::trusted();
+        let mut before = code.frame.before(&mut code.b);
+        let (slot, space) = *self.brought.space.get_or_insert_with(|| {
+            let space = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
+            let space = before.func.create_sized_stack_slot(space);
+            (space, StackSpace::new(&mut before, space))
+        });
+        before.func.sized_stack_slots[slot].size = size;
+        let first = offset_of!(Ctx<'_>, first_table) as i32;
+        let first = before.ins().load(types::I64, flags, code.ctx, first);
+        for (i, &(t, index)) in (number..).zip(&cells) {
+            let rows = (View::STRIDE * t + View::ROWS) as i32;
+            let rows = before.ins().load(types::I64, flags, first, rows);
+            let off = off + (index as usize * here.known.uses.layouts[t].stride) as i32;
+            let v = before.ins().load(ty, flags, rows, off);
+            let v = if ty.bits() > 8 { before.ins().bswap(v) } else { v };
+            before.ins().store(flags, v, space.at, 8 * i as i32);
+        }
+        let lane = self.number(&mut code.b, fork);
+        let at = match tables.read_ahead {
+            true => space.at,
+            false => space.number.get(&mut code.b),
+        };
+        let more = code.b.ins().ishl_imm_u(lane, 3);
+        let at = code.b.ins().iadd(at, more);
+        Some(code.load(ty, at, 8 * number as i32, flags))
+    }
+
+    /// Table of an entry, and its slot.
+    pub fn entry(
+        &self,
+        code: &mut Emitter<'_, '_>,
+        here: &Here<'_>,
+        values: &mut Values<'_>,
+        v: Value,
+    ) -> [ir::Value; 2] {
+        [self.table_number(code, here, v), values.get(code, v)]
+    }
+
+    /// Whether a program may have removed the entry since it was found.
+    pub fn may_be_gone(&self, here: &Here<'_>, entry: Value) -> bool {
+        match (self.cells.get(&entry), here.p.ty(entry)) {
+            (Some(cells), _) => cells.iter().any(|(t, _)| here.known.uses.removes[t.0 as usize]),
+            (None, Type::Entry(t)) => here.known.uses.removes[t.0 as usize],
+            (None, Type::Int(_)) => false,
+        }
     }
 }
 
 impl Translator<'_, '_> {
-    /// The fork and the lane of a block that the current one leads to from outside of the lanes.
-    pub(crate) fn lane_from_outside(&self, to: BlockId) -> Option<(usize, usize)> {
-        let place = self.lanes.of.place(to)?;
-        let inside = self.lanes.group(self.here.block).is_some_and(|g| g.fork == place.0);
-        (self.lanes.parting || !inside).then_some(place)
-    }
-
     /// An operation of the current block, for all lanes.
-    pub(crate) fn lane_op(&mut self, i: usize) {
+    pub fn lane_op(&mut self, i: usize) {
         let p = self.p;
         self.here.op = i;
-        self.packet.settle(&self.code.b);
+        self.code.settle();
         let first = &p.block(self.here.block).ops[i];
-        let next = p.block(self.here.block).ops.get(i + 1).filter(|_| self.is_stored(i + 1));
+        let next = p.block(self.here.block).ops.get(i + 1).filter(|_| self.values.is_stored(i + 1));
         let Some(group) = self.lanes.group(self.here.block) else { return self.op(first, next) };
         let ops: Vec<&Op> = group.blocks.iter().map(|&b| &p.block(b).ops[i]).collect();
         match first {
             Op::Const { dst, .. } => {
                 let all: Vec<u128> = ops.iter().filter_map(|op| constant(op)).collect();
                 if all.iter().all(|&c| c == all[0]) {
-                    return ops.iter().for_each(|op| self.note_form(op));
+                    return ops.iter().for_each(|op| self.values.note_form(&mut self.code, op));
                 }
-                let ty = self.ty(*dst);
-                let v = self.by_lane(ty, &all);
+                let ty = self.values.ty(*dst);
+                let v = self.lanes.by_lane(&mut self.code, &self.here, ty, &all);
                 self.values.set(*dst, v);
             }
             Op::Index { dst, .. } => {
                 let all: Vec<(TableId, u32)> = ops.iter().filter_map(|op| cell(op)).collect();
                 let slots: Vec<u128> = all.iter().map(|c| c.1.into()).collect();
-                let slot = self.by_lane(types::I32, &slots);
+                let slot = self.lanes.by_lane(&mut self.code, &self.here, types::I32, &slots);
                 self.values.set(*dst, slot);
                 if all.iter().any(|c| c.0 != all[0].0) {
                     self.lanes.cells.insert(*dst, all);
@@ -111,10 +282,10 @@ impl Translator<'_, '_> {
     }
 
     /// The end of the current block, for all lanes.
-    pub(crate) fn lane_end(&mut self) {
+    pub fn lane_end(&mut self) {
         let p = self.p;
         let block = p.block(self.here.block);
-        self.packet.settle(&self.code.b);
+        self.code.settle();
         if let Some(fork) = self.lanes.of.fork_at(self.here.block) {
             self.fork(fork, &block.end);
             return self.finish_edges();
@@ -148,7 +319,7 @@ impl Translator<'_, '_> {
         for (at, supplied, to) in parting {
             self.start_block(self.jumps.block(at), true);
             let params = p.block(to[0].block).params.iter().take(supplied);
-            let types: Vec<ir::Type> = params.map(|&v| self.ty(v)).collect();
+            let types: Vec<ir::Type> = params.map(|&v| self.values.ty(v)).collect();
             let here = self.jumps.block(at);
             let supplied: Vec<ir::Value> =
                 types.into_iter().map(|ty| self.code.b.append_block_param(here, ty)).collect();
@@ -178,10 +349,10 @@ impl Translator<'_, '_> {
     /// A switch whose cases depend on the lane.
     fn compare_cases(&mut self, group: &Group, value: Value, targets: &[(u128, Target)], default: &Target) {
         let all = self.cases(group);
-        let (v, ty) = (self.get(value), self.ty(value));
+        let (v, ty) = (self.values.get(&mut self.code, value), self.values.ty(value));
         for (i, (_, target)) in targets.iter().enumerate() {
             let cases: Vec<u128> = all.iter().map(|cases| cases[i]).collect();
-            let case = self.by_lane(ty, &cases);
+            let case = self.lanes.by_lane(&mut self.code, &self.here, ty, &cases);
             let is = self.code.b.ins().icmp(IntCC::Equal, v, case);
             let next = self.code.b.create_block();
             let (to, args) = self.edge(target, &[]);
@@ -196,8 +367,8 @@ impl Translator<'_, '_> {
     fn fork(&mut self, number: usize, end: &End) {
         let End::Switch { value, cases, default } = end else { unreachable!("a fork is a switch") };
         let fork = self.lanes.of.forks[number].clone();
-        let v = self.get(*value);
-        let ty = self.ty(*value);
+        let v = self.values.get(&mut self.code, *value);
+        let ty = self.values.ty(*value);
         let lane = match fork.first {
             0 => v,
             first => {
@@ -210,152 +381,25 @@ impl Translator<'_, '_> {
         let is = self.code.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, wide, fork.paths.len() as i64);
         let (lanes, other) = (self.jumps.block(fork.paths[0]), self.code.b.create_block());
         self.code.b.ins().brif(is, lanes, &[], other, &[]);
-        self.reach(fork.paths[0]);
+        self.jumps.reach(&mut self.code, &mut self.packet, fork.paths[0]);
         self.code.b.switch_to_block(other);
         let end = fork.first + fork.paths.len() as u128;
         let cases: Vec<(u128, Target)> =
             cases.iter().filter(|(c, _)| !(fork.first..end).contains(c)).cloned().collect();
         self.switch(*value, &cases, default);
     }
+}
 
-    /// One of these constants, one for each lane of the current block.
-    pub(crate) fn by_lane(&mut self, ty: ir::Type, all: &[u128]) -> ir::Value {
-        let Some(fork) =
-            self.lanes.group(self.here.block).map(|g| g.fork).filter(|_| all.iter().any(|&c| c != all[0]))
-        else {
-            return self.code.imm(ty, all[0]);
-        };
-        let lane = self.lanes.number(&mut self.code.b, fork);
-        if ty == types::I128 {
-            let [low, high] = [0, 64].map(|shift| {
-                let half: Vec<u128> = all.iter().map(|c| u128::from((c >> shift) as u64)).collect();
-                self.by_lane(types::I64, &half)
-            });
-            return self.code.wide(low, high);
-        }
-        // Often each is as much greater than the one before.
-        let step = all[1].wrapping_sub(all[0]);
-        let wide = if all.windows(2).all(|w| w[1].wrapping_sub(w[0]) == step) {
-            let (first, step) = (self.code.imm(types::I64, all[0]), self.code.imm(types::I64, step));
-            let more = self.code.b.ins().imul(lane, step);
-            self.code.b.ins().iadd(more, first)
-        } else {
-            let at = self.constants(all);
-            let off = self.code.b.ins().ishl_imm_u(lane, 3);
-            let at = self.code.b.ins().iadd(at, off);
-            self.code.b.ins().load(types::I64, MemFlagsData::trusted(), at, 0)
-        };
-        if ty == types::I64 { wide } else { self.code.b.ins().ireduce(ty, wide) }
-    }
-
-    /// A 32-bit number that each block of the current group has one of.
-    pub(crate) fn each(&mut self, of: impl Fn(&Self, BlockId) -> u32) -> ir::Value {
-        let all = self.numbers(of);
-        self.by_lane(types::I32, &all)
-    }
-
-    /// A number for each block of the current group, or for the current block alone.
-    pub(crate) fn numbers(&self, of: impl Fn(&Self, BlockId) -> u32) -> Vec<u128> {
-        match self.lanes.group(self.here.block) {
-            Some(g) => g.blocks.iter().map(|&b| of(self, b).into()).collect(),
-            None => vec![of(self, self.here.block).into()],
-        }
-    }
-
-    /// As [`each`](Translator::each), of the current operation.
-    pub(crate) fn each_op(&mut self, of: impl Fn(&Self, &Op) -> u32) -> ir::Value {
-        self.each(|t, b| of(t, &t.p.block(b).ops[t.here.op]))
-    }
-
+impl Emitter<'_, '_> {
     /// Address of constants in memory, 64 bits each.
-    fn constants(&mut self, all: &[u128]) -> ir::Value {
-        match self.calls.constants(self.code.b.func, all.iter().map(|&c| c as u64)) {
-            Ok(at) => self.code.b.ins().symbol_value(types::I64, at),
+    pub fn constants(&mut self, all: &[u128]) -> ir::Value {
+        match self.calls.constants(self.b.func, all.iter().map(|&c| c as u64)) {
+            Ok(at) => self.b.ins().symbol_value(types::I64, at),
             Err(e) => {
                 self.calls.fail(e);
-                self.code.imm(types::I64, 0)
+                self.imm(types::I64, 0)
             }
         }
-    }
-
-    /// Number of an entry's table.
-    pub(crate) fn table_number(&mut self, entry: Value) -> ir::Value {
-        match self.lanes.cells.get(&entry) {
-            Some(cells) => {
-                let all: Vec<u128> = cells.iter().map(|(t, _)| t.0.into()).collect();
-                self.by_lane(types::I32, &all)
-            }
-            None => {
-                let Type::Entry(t) = self.p.ty(entry) else {
-                    unreachable!("the checker proved that this is an entry")
-                };
-                self.code.imm32(t.0)
-            }
-        }
-    }
-
-    /// Address of the rows of an entry's table, if that depends on the lane.
-    pub(crate) fn lane_rows(&mut self, entry: Value) -> Option<ir::Value> {
-        let cells = self.lanes.cells.get(&entry)?;
-        let offsets: Vec<u128> = cells.iter().map(|(t, _)| (View::STRIDE * t.0 as usize) as u128).collect();
-        // What all have in common stands in the instruction, so that tables side by side share what is computed.
-        let first = offsets[0];
-        let relative: Vec<u128> =
-            offsets.iter().map(|o| u128::from((*o as u64).wrapping_sub(first as u64))).collect();
-        let off = self.by_lane(types::I64, &relative);
-        let base = self.first_table();
-        let at = self.code.b.ins().iadd(base, off);
-        // Not to be read before the lane is known to be one.
-        Some(self.code.b.ins().load(
-            types::I64,
-            self.code.regions.views,
-            at,
-            (first as usize + View::ROWS) as i32,
-        ))
-    }
-
-    /// What stands at an offset in the cell of the lane, in network byte order, if no program writes it. The numbers of
-    /// all lanes are brought together before the loop over the batch, so that a packet reads one and not the address of
-    /// it before: most go from there into the packet.
-    pub(crate) fn lane_value(&mut self, entry: Value, off: i32, ty: ir::Type) -> Option<ir::Value> {
-        let is_worth_it = self.rows.read_ahead || !self.is_exception();
-        let cells = self.lanes.cells.get(&entry).filter(|_| is_worth_it && ty != types::I128)?;
-        let cells: Vec<(usize, u32)> = cells.iter().map(|&(t, index)| (t.0 as usize, index)).collect();
-        let fork = self.lanes.group(self.here.block)?.fork;
-        if cells.iter().any(|&(t, _)| self.known.uses.written[t])
-            || self.lanes.brought.count + cells.len() > MOST_VALUES
-        {
-            return None;
-        }
-        let number = self.lanes.brought.count;
-        self.lanes.brought.count += cells.len();
-        let size = 8 * self.lanes.brought.count as u32;
-        let flags = MemFlagsData::trusted();
-        let mut before = self.frame.before(&mut self.code.b);
-        let (slot, space) = *self.lanes.brought.space.get_or_insert_with(|| {
-            let space = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
-            let space = before.func.create_sized_stack_slot(space);
-            (space, StackSpace::new(&mut before, space))
-        });
-        before.func.sized_stack_slots[slot].size = size;
-        let first = offset_of!(Ctx<'_>, first_table) as i32;
-        let first = before.ins().load(types::I64, flags, self.ctx, first);
-        for (i, &(t, index)) in (number..).zip(&cells) {
-            let rows = (View::STRIDE * t + View::ROWS) as i32;
-            let rows = before.ins().load(types::I64, flags, first, rows);
-            let off = off + (index as usize * self.known.uses.layouts[t].stride) as i32;
-            let v = before.ins().load(ty, flags, rows, off);
-            let v = if ty.bits() > 8 { before.ins().bswap(v) } else { v };
-            before.ins().store(flags, v, space.at, 8 * i as i32);
-        }
-        let lane = self.lanes.number(&mut self.code.b, fork);
-        let at = match self.rows.read_ahead {
-            true => space.at,
-            false => space.number.get(&mut self.code.b),
-        };
-        let more = self.code.b.ins().ishl_imm_u(lane, 3);
-        let at = self.code.b.ins().iadd(at, more);
-        Some(self.code.load(ty, at, 8 * number as i32, flags))
     }
 }
 

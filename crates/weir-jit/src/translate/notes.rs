@@ -3,7 +3,8 @@
 use cranelift_codegen::ir::SourceLoc;
 use weir_ir::program::{BlockId, Program};
 
-use super::Translator;
+use crate::translate::Notes;
+use crate::translate::emit::Emitter;
 
 /// A place in a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,16 +42,18 @@ impl Numbers {
     }
 }
 
-impl Translator<'_, '_> {
+impl Notes {
     /// What is made next comes from an operation of a block, or its end.
-    pub(crate) fn note(&mut self, id: BlockId, op: usize) {
-        if let Some(numbers) = &self.notes.numbers {
-            self.code.b.set_srcloc(SourceLoc::new(numbers.first[id.0 as usize] + op as u32));
+    pub fn note(&self, code: &mut Emitter<'_, '_>, id: BlockId, op: usize) {
+        if let Some(numbers) = &self.numbers {
+            code.b.set_srcloc(SourceLoc::new(numbers.first[id.0 as usize] + op as u32));
         }
     }
+}
 
+impl Emitter<'_, '_> {
     /// What is made next comes from nothing in the program.
-    pub(crate) fn note_nothing(&mut self) {
-        self.code.b.set_srcloc(SourceLoc::default());
+    pub fn note_nothing(&mut self) {
+        self.b.set_srcloc(SourceLoc::default());
     }
 }

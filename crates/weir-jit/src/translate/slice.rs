@@ -9,10 +9,12 @@ use weir_ir::program::{End, Op, Value};
 use weir_packet::SMALL_CAPACITY;
 use weir_table::Kind;
 
-use super::Translator;
-use super::batch::Batch;
-use super::ops::INLINE;
 use crate::flows::slices::Slice;
+use crate::translate::Translator;
+use crate::translate::batch::Batch;
+use crate::translate::emit::Emitter;
+use crate::translate::layers::INLINE;
+use crate::translate::packet::PacketState;
 
 /// The positions of layers on the path, once they were asked for.
 pub(crate) type Positions = [Option<ir::Value>; Layer::ALL.len()];
@@ -20,27 +22,27 @@ pub(crate) type Positions = [Option<ir::Value>; Layer::ALL.len()];
 impl<'b> Translator<'_, 'b> {
     /// Makes a function with the signature of a program's: for each packet it writes the hash (or, for prefixes that
     /// are looked up in their table, the value) of the key to the array that stands for the arguments, 64 bits each.
-    pub(crate) fn translate_slice(
+    pub fn translate_slice(
         mut self,
         batch: &Batch,
         slice: &Slice,
     ) -> Result<FunctionBuilder<'b>, Box<ModuleError>> {
-        self.take_packet(batch);
+        self.packet.at = batch.packet(&mut self.code);
         let needed = slice.needed(self.p).unwrap_or_default();
         self.packet.sliced = Some([None; _]);
         for (i, &(id, exit)) in slice.path.iter().enumerate() {
             let block = self.p.block(id);
-            self.plan(id);
+            self.values.plan(self.known.uses, id);
             for op in &block.ops {
                 self.slice_op(op, &needed);
             }
             let Some(&(next, _)) = slice.path.get(i + 1) else { break };
             match block.end {
                 End::Push { n, .. } | End::Unpull { n, .. } if exit == 0 => {
-                    let n = self.amount(n);
-                    let at = self.position(Layer::Data);
+                    let n = self.values.amount(&mut self.code, n);
+                    let at = self.packet.position(&mut self.code, Layer::Data);
                     let at = self.code.b.ins().isub(at, n);
-                    self.move_layer(Layer::Data, at);
+                    self.packet.move_layer(Layer::Data, at);
                 }
                 _ => {}
             }
@@ -48,19 +50,19 @@ impl<'b> Translator<'_, 'b> {
                 let params = self.p.block(next).params.iter().skip(block.end.supplied(exit));
                 for (&param, &arg) in params.zip(&target.args) {
                     if needed.contains(&param) {
-                        let v = self.get(arg);
+                        let v = self.values.get(&mut self.code, arg);
                         self.values.set(param, v);
                     }
                 }
             }
         }
         let value = if slice.group.is_some() {
-            let words = self.packed_key(&slice.key);
-            self.flow_hash(&words)
+            let words = self.values.packed_key(&mut self.code, &slice.key);
+            self.code.flow_hash(&words)
         } else if self.p.tables[slice.table.0 as usize].decl.kind == Kind::Exact {
-            self.exact_key(slice.table, &slice.key).1
+            self.tables.exact_key(&mut self.code, &self.here, &mut self.values, slice.table, &slice.key).1
         } else {
-            let v = self.get(slice.key[0]);
+            let v = self.values.get(&mut self.code, slice.key[0]);
             self.code.halves(v).0
         };
         self.close_slice(batch, value);
@@ -70,14 +72,18 @@ impl<'b> Translator<'_, 'b> {
     fn slice_op(&mut self, op: &Op, needed: &FxHashSet<Value>) {
         match *op {
             Op::SetMark { layer, base, off } => {
-                let (base, off) = (self.position(base), self.amount(off));
+                let (base, off) =
+                    (self.packet.position(&mut self.code, base), self.values.amount(&mut self.code, off));
                 let at = self.code.b.ins().iadd(base, off);
-                self.move_layer(layer, at);
+                self.packet.move_layer(layer, at);
             }
             Op::Pull { n } => {
-                let (data, n) = (self.position(Layer::Data), self.amount(n));
+                let (data, n) = (
+                    self.packet.position(&mut self.code, Layer::Data),
+                    self.values.amount(&mut self.code, n),
+                );
                 let at = self.code.b.ins().iadd(data, n);
-                self.move_layer(Layer::Data, at);
+                self.packet.move_layer(Layer::Data, at);
             }
             _ => {
                 if op.dst().is_some_and(|v| needed.contains(&v)) {
@@ -87,26 +93,30 @@ impl<'b> Translator<'_, 'b> {
         }
     }
 
-    /// A layer is somewhere in the smallest buffer, whatever the packet is.
-    fn move_layer(&mut self, layer: Layer, at: ir::Value) {
-        if let Some(positions) = &mut self.packet.sliced {
-            positions[layer as usize] = Some(at);
-        }
-    }
-
-    /// A position that can be read from, `off` bytes behind a layer, even if the packet has no such layer.
-    pub(crate) fn within(&mut self, position: ir::Value, off: u32) -> ir::Value {
-        let last = self.code.imm32((SMALL_CAPACITY - INLINE).saturating_sub(off));
-        self.code.b.ins().umin(position, last)
-    }
-
     fn close_slice(&mut self, batch: &Batch, value: ir::Value) {
-        self.note_result(batch, batch.args, value);
-        let (next, is_more) = self.next_packet(batch);
+        batch.note_result(&mut self.code, batch.args, value);
+        let (next, is_more) = batch.next_packet(&mut self.code);
         let done = self.code.b.create_block();
         self.code.b.ins().brif(is_more, batch.head, &[BlockArg::Value(next)], done, &[]);
         self.code.b.switch_to_block(done);
         let none = self.code.imm(types::I64, 0);
         self.code.b.ins().return_(&[none]);
+    }
+}
+
+impl PacketState {
+    /// A layer is somewhere in the smallest buffer, whatever the packet is.
+    fn move_layer(&mut self, layer: Layer, at: ir::Value) {
+        if let Some(positions) = &mut self.sliced {
+            positions[layer as usize] = Some(at);
+        }
+    }
+}
+
+impl Emitter<'_, '_> {
+    /// A position that can be read from, `off` bytes behind a layer, even if the packet has no such layer.
+    pub fn within(&mut self, position: ir::Value, off: u32) -> ir::Value {
+        let last = self.imm32((SMALL_CAPACITY - INLINE).saturating_sub(off));
+        self.b.ins().umin(position, last)
     }
 }

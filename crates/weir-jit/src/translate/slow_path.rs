@@ -15,8 +15,10 @@ use weir_ir::program::{BlockId, Target, Type, Value, Width};
 
 use crate::abi::helpers::Ctx;
 use crate::analysis::slow_paths::{SlowPath, SlowPaths, used};
+use crate::translate::emit::Emitter;
 use crate::translate::frame::{Frame, Kept, StackSpace, slot};
 use crate::translate::packet::NOWHERE;
+use crate::translate::values::Values;
 use crate::translate::{Translator, int};
 
 /// What the exchange begins with. For all packets alike, the context, and the address of where the batch's packets end;
@@ -59,29 +61,29 @@ pub(crate) fn open_slow_path(
 
 impl<'b> Translator<'_, 'b> {
     /// The function of a path.
-    pub(crate) fn translate_slow_path(
+    pub fn translate_slow_path(
         mut self,
         path: &SlowPath,
         [exchange, packet]: [ir::Value; 2],
     ) -> Result<FunctionBuilder<'b>, Box<ModuleError>> {
         self.packet.at = packet;
-        self.rows.read_ahead = false;
-        self.code.regions.fixed = self.fixed_here();
-        path.constants.iter().for_each(|op| self.note_form(op));
+        self.tables.read_ahead = false;
+        self.code.regions.fixed = self.code.fixed_here();
+        path.constants.iter().for_each(|op| self.values.note_form(&mut self.code, op));
         let first = path.blocks[0];
         for &id in path.blocks[1..].iter().chain(&path.exits) {
             self.take_params(id);
         }
-        let unknown = self.unknown(&path.blocks);
+        let unknown = self.here.unknown(&self.lanes, &path.blocks);
         let to = self.jumps.block(first);
         self.code.b.ins().jump(to, &[]);
         for &id in &path.blocks {
             self.here.block = id;
             self.start_block(self.jumps.blocks[id.0 as usize], !unknown[id.0 as usize]);
-            self.take_given(path, exchange, id);
+            self.values.take_given(&mut self.code, path, exchange, id);
             self.translate_block(id);
         }
-        self.note_nothing();
+        self.code.note_nothing();
         for (number, &id) in path.exits.iter().enumerate() {
             let block = self.jumps.block(id);
             self.code.b.switch_to_block(block);
@@ -89,66 +91,42 @@ impl<'b> Translator<'_, 'b> {
             for (i, value) in values.into_iter().enumerate() {
                 self.code.store_value(value, exchange, value_at(i), self.code.regions.frame);
             }
-            self.leave(exchange, 1 + number);
+            self.code.leave(exchange, 1 + number);
         }
-        self.code.b.switch_to_block(self.frame.ended);
-        let outcome = self.code.b.block_params(self.frame.ended)[0];
+        self.code.b.switch_to_block(self.code.frame.ended);
+        let outcome = self.code.b.block_params(self.code.frame.ended)[0];
         self.code.b.ins().store(self.code.regions.frame, outcome, exchange, OUTCOME);
-        self.leave(exchange, 0);
+        self.code.leave(exchange, 0);
         self.close()
     }
 
-    /// Takes what a block uses of what is given.
-    fn take_given(&mut self, path: &SlowPath, exchange: ir::Value, id: BlockId) {
-        let wanted: FxHashSet<Value> = used(self.p, id).into_iter().collect();
-        for (i, &v) in path.given.iter().enumerate().filter(|(_, v)| wanted.contains(v)) {
-            let value = self.exchanged(v, exchange, value_at(i));
-            self.values.set(v, value);
-        }
-    }
-
-    /// Reads a value that stands in the exchange as it is in a register.
-    fn exchanged(&mut self, v: Value, at: ir::Value, off: i32) -> ir::Value {
-        match self.p.ty(v) {
-            Type::Int(Width::W128) => self.code.load_value(Width::W128, at, off, self.code.regions.frame),
-            Type::Int(w) => self.code.b.ins().load(int(w), self.code.regions.frame, at, off),
-            Type::Entry(_) => self.code.b.ins().load(types::I32, self.code.regions.frame, at, off),
-        }
-    }
-
-    fn leave(&mut self, exchange: ir::Value, exit: usize) {
-        let exit = self.code.imm(types::I64, exit as u128);
-        self.code.b.ins().store(self.code.regions.frame, exit, exchange, EXIT);
-        self.code.b.ins().return_(&[]);
-    }
-
     /// Space for what goes to paths and comes back: to be called once, before anything is translated.
-    pub(crate) fn exchange(&mut self, slow: &SlowPaths) -> StackSpace {
+    pub fn exchange(&mut self, slow: &SlowPaths) -> StackSpace {
         let taken = |b: &BlockId| self.p.block(*b).params.len();
         let most = |w: &SlowPath| w.exits.iter().map(taken).max().unwrap_or(0).max(w.given.len());
         let most = slow.paths.iter().map(most).max().unwrap_or(0);
         let slot = slot(self.code.b.func, value_at(most) as usize, 4);
-        let mut before = self.frame.before(&mut self.code.b);
+        let mut before = self.code.frame.before(&mut self.code.b);
         let exchange = StackSpace::new(&mut before, slot);
-        let end = self.frame.end.address(&mut before);
-        for (value, off) in [(self.ctx, CONTEXT), (end, BATCH_END)] {
+        let end = self.code.frame.end.address(&mut before);
+        for (value, off) in [(self.code.ctx, CONTEXT), (end, BATCH_END)] {
             before.ins().store(self.code.regions.frame, value, exchange.at, off);
         }
         exchange
     }
 
     /// The first block of a path: calls its function, and goes on where that says.
-    pub(crate) fn call_slow_path(&mut self, slow: &SlowPaths, number: usize, exchange: &StackSpace) {
+    pub fn call_slow_path(&mut self, slow: &SlowPaths, number: usize, exchange: &StackSpace) {
         let (path, at) = (&slow.paths[number], exchange.at);
         self.code.b.ins().store(self.code.regions.frame, self.packet.at, at, PACKET);
         for (i, &v) in path.given.iter().enumerate() {
-            let value = self.get(v);
+            let value = self.values.get(&mut self.code, v);
             self.code.store_value(value, at, value_at(i), self.code.regions.frame);
         }
         let given = exchange.number.get(&mut self.code.b);
-        let function = match self.calls.local(self.code.b.func, &slow_path_name(number)) {
+        let function = match self.code.calls.local(self.code.b.func, &slow_path_name(number)) {
             Ok(function) => function,
-            Err(e) => return self.calls.fail(e),
+            Err(e) => return self.code.calls.fail(e),
         };
         self.code.b.ins().call(function, &[given]);
         if !path.keeps_places {
@@ -165,22 +143,53 @@ impl<'b> Translator<'_, 'b> {
             self.code.b.switch_to_block(next);
         }
         let outcome = self.code.b.ins().load(types::I64, self.code.regions.frame, at, OUTCOME);
-        self.end_packet(outcome);
+        self.code.end_packet(outcome);
     }
 
     /// Goes on behind a path, which has begun loops anew where that is needed.
     fn go_to_exit(&mut self, id: BlockId, at: ir::Value) {
-        self.addresses.clear();
+        self.code.addresses.clear();
         let params = self.p.block(id).params.iter().enumerate();
-        let taken: Vec<ir::Value> = params.map(|(i, &v)| self.exchanged(v, at, value_at(i))).collect();
+        let taken: Vec<ir::Value> =
+            params.map(|(i, &v)| self.values.exchanged(&mut self.code, v, at, value_at(i))).collect();
         let target = Target { block: id, args: Vec::new() };
-        let row = self.rows.is_given(id).then(|| self.row_given(&target, &taken));
-        if let Some(lane) = self.lane_from_outside(id) {
+        let row = self.tables.is_given(id).then(|| {
+            self.tables.row_given(&mut self.code, &self.here, &self.lanes, &mut self.values, &target, &taken)
+        });
+        if let Some(lane) = self.lanes.from_outside(&self.here, id) {
             self.lanes.enter(&mut self.code, lane);
         }
-        self.reach(id);
+        self.jumps.reach(&mut self.code, &mut self.packet, id);
         let args: Vec<BlockArg> = taken.into_iter().chain(row).map(BlockArg::Value).collect();
         let to = self.jumps.block(id);
         self.code.b.ins().jump(to, &args);
+    }
+}
+
+impl Values<'_> {
+    /// Takes what a block uses of what is given.
+    fn take_given(&mut self, code: &mut Emitter<'_, '_>, path: &SlowPath, exchange: ir::Value, id: BlockId) {
+        let wanted: FxHashSet<Value> = used(self.p, id).into_iter().collect();
+        for (i, &v) in path.given.iter().enumerate().filter(|(_, v)| wanted.contains(v)) {
+            let value = self.exchanged(code, v, exchange, value_at(i));
+            self.set(v, value);
+        }
+    }
+
+    /// Reads a value that stands in the exchange as it is in a register.
+    fn exchanged(&mut self, code: &mut Emitter<'_, '_>, v: Value, at: ir::Value, off: i32) -> ir::Value {
+        match self.p.ty(v) {
+            Type::Int(Width::W128) => code.load_value(Width::W128, at, off, code.regions.frame),
+            Type::Int(w) => code.b.ins().load(int(w), code.regions.frame, at, off),
+            Type::Entry(_) => code.b.ins().load(types::I32, code.regions.frame, at, off),
+        }
+    }
+}
+
+impl Emitter<'_, '_> {
+    fn leave(&mut self, exchange: ir::Value, exit: usize) {
+        let exit = self.imm(types::I64, exit as u128);
+        self.b.ins().store(self.regions.frame, exit, exchange, EXIT);
+        self.b.ins().return_(&[]);
     }
 }

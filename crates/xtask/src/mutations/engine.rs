@@ -201,13 +201,13 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "compiled hash of a key of two words",
         file: "crates/weir-jit/src/translate/tables.rs",
-        text: "pair.get(1).map_or(odd, |&b| self.code.b.ins().bxor(b, odd));",
+        text: "pair.get(1).map_or(odd, |&b| code.b.ins().bxor(b, odd));",
         instead: "pair.get(1).map_or(odd, |&b| b);",
         test: JIT,
     },
     Mutation {
         name: "compiled touch of an entry that never expires",
-        file: "crates/weir-jit/src/translate/tables.rs",
+        file: "crates/weir-jit/src/translate/entries.rs",
         text: "let earlier = self.code.b.ins().icmp(IntCC::UnsignedLessThan, own, when);",
         instead: "let earlier = self.code.b.ins().icmp(IntCC::NotEqual, own, when);",
         test: JIT,
@@ -228,7 +228,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "compiled touch of an entry of a small table",
-        file: "crates/weir-jit/src/translate/tables.rs",
+        file: "crates/weir-jit/src/translate/entries.rs",
         text: "icmp_imm_u(IntCC::UnsignedGreaterThan, live, i64::from(WINDOW))",
         instead: "icmp_imm_u(IntCC::UnsignedGreaterThan, live, 0)",
         test: JIT,
@@ -243,7 +243,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a batch goes on before the packets that it started",
         file: "crates/weir-jit/src/translate/batch.rs",
-        text: "self.frame.end.set(&mut self.code.b, before_all);",
+        text: "self.frame.end.set(&mut self.b, before_all);",
         instead: "_ = before_all;",
         test: JIT,
     },
@@ -271,13 +271,13 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "compiled change of a checksum forgets the borrow",
         file: "crates/weir-jit/src/translate/network.rs",
-        text: "let less = self.code.b.ins().iadd(less, borrow);",
+        text: "let less = self.b.ins().iadd(less, borrow);",
         instead: "_ = borrow;",
         test: JIT,
     },
     Mutation {
         name: "compiled push takes pulled bytes of which there are too few",
-        file: "crates/weir-jit/src/translate/packet.rs",
+        file: "crates/weir-jit/src/translate/here.rs",
         text: "|facts| facts.headroom() >= n",
         instead: "|facts| facts.headroom() + 9 >= n",
         test: JIT,
@@ -285,7 +285,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "compiled search by prefix: the row of the next slot",
         file: "crates/weir-jit/src/translate/prefixes.rs",
-        text: "self.code.b.ins().iadd_imm_s(behind, -(self.known.uses.layouts[table.0 as usize].stride as i64))",
+        text: "self.code.b.ins().iadd_imm_s(behind, -(self.known.uses.layout(table).stride as i64))",
         instead: "behind",
         test: LARGE,
     },
@@ -312,14 +312,14 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "what is pushed keeps old bytes that nothing writes",
-        file: "crates/weir-jit/src/translate/ends.rs",
+        file: "crates/weir-jit/src/translate/here.rs",
         text: "written[..n as usize].iter().all(|&w| w)",
         instead: "written[..n as usize].iter().any(|&w| w)",
         test: JIT,
     },
     Mutation {
         name: "a cell is read once a batch though programs write it",
-        file: "crates/weir-jit/src/translate/tables.rs",
+        file: "crates/weir-jit/src/translate/entries.rs",
         text: "let stays = is_cell && !self.known.uses.written[table.0 as usize];",
         instead: "let stays = is_cell;",
         test: JIT,
@@ -327,7 +327,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "compiled checksum of zeros is all ones",
         file: "crates/weir-jit/src/translate/arith.rs",
-        text: "let less = self.code.b.ins().iadd_imm_s(quotient, -1);",
+        text: "let less = code.b.ins().iadd_imm_s(quotient, -1);",
         instead: "let less = quotient;",
         test: JIT,
     },
@@ -340,16 +340,16 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "a buffer's next packet is not told that annotations were written",
-        file: "crates/weir-jit/src/translate/ops.rs",
-        text: "if from < Meta::REST_OFFSET && self.packet.places[SAID_DIRTY] == KnownPosition::Unknown {",
-        instead: "if from < Meta::REST_OFFSET && self.packet.places[SAID_DIRTY] != KnownPosition::Unknown {",
+        file: "crates/weir-jit/src/translate/layers.rs",
+        text: "if from < Meta::REST_OFFSET && self.places[SAID_DIRTY] == KnownPosition::Unknown {",
+        instead: "if from < Meta::REST_OFFSET && self.places[SAID_DIRTY] != KnownPosition::Unknown {",
         test: JIT,
     },
     Mutation {
         name: "a position in a register outlives its change",
-        file: "crates/weir-jit/src/translate/ops.rs",
-        text: "if self.packet.is_settled(&self.code.b) { KnownPosition::Is(v) } else { KnownPosition::Unknown };",
-        instead: "self.packet.places.get(off / 4).copied().unwrap_or(KnownPosition::Is(v));",
+        file: "crates/weir-jit/src/translate/layers.rs",
+        text: "if code.is_settled() { KnownPosition::Is(v) } else { KnownPosition::Unknown };",
+        instead: "self.places.get(off / 4).copied().unwrap_or(KnownPosition::Is(v));",
         test: JIT,
     },
     Mutation {
@@ -362,15 +362,15 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "flows: the first word of a key is not compared",
         file: "crates/weir-jit/src/translate/flow_lookup.rs",
-        text: "differs = self.code.b.ins().bor(differs, x);",
-        instead: "differs = if i == 0 { differs } else { self.code.b.ins().bor(differs, x) };",
+        text: "differs = self.b.ins().bor(differs, x);",
+        instead: "differs = if i == 0 { differs } else { self.b.ins().bor(differs, x) };",
         test: FLOWS,
     },
     Mutation {
         name: "a rule that is compared alone hides a better one of the tuple",
         file: "crates/weir-jit/src/translate/rules.rs",
-        text: "self.code.b.ins().umin(head, best)",
-        instead: "self.code.b.ins().umax(head, head)",
+        text: "code.b.ins().umin(head, best)",
+        instead: "code.b.ins().umax(head, head)",
         test: JIT_RULES,
     },
     Mutation {
