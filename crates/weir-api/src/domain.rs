@@ -124,6 +124,9 @@ pub struct DomainImage {
 pub struct KindStatus {
     /// The word for it in `function.yaml`.
     pub kind: String,
+    /// How its functions may meet the switch; empty: they are part of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<String>,
     /// What the node lacks to run functions of the kind; without it, it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lack: Option<String>,

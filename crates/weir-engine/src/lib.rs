@@ -22,7 +22,7 @@ pub use executor::ExecutorKind;
 pub use router::Reader;
 pub use server::{ServeError, serve, serve_within};
 pub use threads::{Threads, bind as bind_thread};
-pub use watch::Listener;
+pub use watch::{Listener, TraceRequest};
 pub use weir_nodes::env::device::Opener;
 pub use weir_nodes::env::{Notice, Printer};
 pub use worker::{Handle, Worker, WorkerOptions};

@@ -18,7 +18,7 @@ use crate::executor::ExecutorKind;
 use crate::instance::Instance;
 use crate::library::{Code, Gate, Library, Made, Progress};
 use crate::threads::{Threads, bind, panic_text, troubled};
-use crate::watch::Listener;
+use crate::watch::{Listener, TraceRequest};
 
 type Outcome = Result<Answer, Vec<String>>;
 
@@ -387,8 +387,8 @@ impl Loop {
 
     fn stream(&mut self, key: u64, command: Command, listener: Listener) -> Outcome {
         let done = match command {
-            Command::Trace { graph, filter, count } => {
-                self.engine.trace(key, &graph, &filter, count, listener)
+            Command::Trace { graph, filter, count, functions } => {
+                self.engine.trace(key, &graph, TraceRequest { filter, count, functions }, listener)
             }
             Command::Capture { graph, points, filter, snaplen, count } => {
                 self.engine.capture(key, &graph, &points, &filter, snaplen, count, listener)

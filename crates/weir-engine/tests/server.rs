@@ -130,7 +130,7 @@ fn a_subscriber_hears_what_happens_and_a_trace_ends() {
     let Some(Ok(Event::Notice { graph, what, .. })) = notices.next() else { panic!() };
     assert_eq!((graph.as_deref(), &*what), (Some("g"), "loaded"));
     let mut tracer = server.client();
-    let trace = Command::Trace { graph: "g".into(), filter: String::new(), count: 3 };
+    let trace = Command::Trace { graph: "g".into(), filter: String::new(), count: 3, functions: Vec::new() };
     let traces = tracer.stream(trace).unwrap();
     let write = Command::Write { graph: "g".into(), handler: "s.active".into(), value: "true".into() };
     client.call(write).unwrap();

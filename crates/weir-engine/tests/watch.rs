@@ -4,9 +4,9 @@ mod common;
 
 use std::sync::{Arc, Mutex};
 
-use common::{engine, numbered, send, settle};
-use weir_engine::{Engine, Listener};
-use weir_protocol::Event;
+use common::{engine, numbered, received, send, settle};
+use weir_engine::{Engine, Listener, TraceRequest};
+use weir_protocol::{Event, FunctionPort};
 
 fn listener() -> (Arc<Mutex<Vec<Event>>>, Listener) {
     let events = Arc::new(Mutex::new(Vec::new()));
@@ -43,7 +43,8 @@ fn udp() -> Vec<u8> {
 
 fn trace(engine: &mut Engine, filter: &str, count: u32) -> Arc<Mutex<Vec<Event>>> {
     let (events, listener) = listener();
-    engine.trace(1, "g", filter, count, listener).unwrap();
+    let request = TraceRequest { filter: filter.into(), count, functions: Vec::new() };
+    engine.trace(1, "g", request, listener).unwrap();
     events
 }
 
@@ -186,4 +187,110 @@ fn watching_changes_no_packet_and_no_count() {
         (common::received(&mut far[1]), engine.status("g").unwrap().drops)
     };
     assert_eq!(run(false), run(true));
+}
+
+/// A graph whose device `f` is a function's first port, and `g` its second one.
+fn with_function(
+    count: u32,
+    filter: &str,
+) -> (Engine, Vec<weir_io::memory::MemoryPort>, Arc<Mutex<Vec<Event>>>) {
+    let (mut engine, far) = engine(&["a", "f", "g", "b"]);
+    let config = "in :: FromDevice(a) -> Queue -> to :: ToDevice(f);
+                  from :: FromDevice(g) -> Queue -> out :: ToDevice(b);";
+    engine.load("g", config, "t").unwrap();
+    let port = |element: &str, port: &str| FunctionPort {
+        element: element.into(),
+        function: "fw".into(),
+        port: port.into(),
+        kind: "native".into(),
+    };
+    let functions = vec![port("to", "sf:fw:l"), port("from", "sf:fw:r")];
+    let (events, listener) = listener();
+    engine.trace(1, "g", TraceRequest { filter: filter.into(), count, functions }, listener).unwrap();
+    (engine, far, events)
+}
+
+/// What a trace is but for the elements before the function.
+fn behind(event: &Event) -> Vec<String> {
+    lines(event).into_iter().skip_while(|l| !l.contains(" :: native")).collect()
+}
+
+#[test]
+fn a_trace_goes_on_behind_a_function_that_leaves_the_packet_as_it_is() {
+    let (mut engine, mut far, events) = with_function(1, "udp");
+    send(&mut far[0], [udp(), numbered(1)]);
+    settle(&mut engine);
+    let inside = received(&mut far[1]);
+    assert_eq!(inside.len(), 2);
+    assert!(events.lock().unwrap().is_empty(), "it is not over yet");
+    // The other one first, which nobody follows.
+    send(&mut far[2], inside.into_iter().rev());
+    settle(&mut engine);
+    let events = events.lock().unwrap();
+    assert_eq!(events.len(), 2, "one trace and its end");
+    assert_eq!(
+        behind(&events[0]),
+        [
+            "0 [0] sf:fw:l :: native; came out by sf:fw:r",
+            "0 [0] Queue@5 :: Queue => waits in Queue@5",
+            "0 [0] out :: ToDevice => sent to b",
+        ]
+    );
+    let Event::Trace { bytes, steps, .. } = &events[0] else { panic!() };
+    assert_eq!(&steps.iter().find(|s| s.class == "native").unwrap().bytes, bytes);
+}
+
+#[test]
+fn what_a_function_changed_is_shown_apart_and_not_said_to_be_the_same() {
+    let (mut engine, mut far, events) = with_function(1, "udp");
+    send(&mut far[0], [udp()]);
+    settle(&mut engine);
+    let mut packet = received(&mut far[1]).remove(0);
+    packet[0] ^= 2;
+    send(&mut far[2], [packet]);
+    settle(&mut engine);
+    assert!(events.lock().unwrap().is_empty(), "the packet may still come");
+    engine.set_time(3_000_000_000);
+    engine.sleep(Some(std::time::Duration::ZERO)).unwrap();
+    settle(&mut engine);
+    let events = events.lock().unwrap();
+    assert_eq!(
+        behind(&events[0]),
+        [
+            "0 [0] sf:fw:l :: native => did not come out as it went in",
+            "1 [0] sf:fw:r :: native; came out of it; whether it is the one that went in is not known",
+            "1 [0] Queue@5 :: Queue => waits in Queue@5",
+            "1 [0] out :: ToDevice => sent to b",
+        ]
+    );
+}
+
+#[test]
+fn of_packets_that_look_the_same_none_is_said_to_be_the_one() {
+    let (mut engine, mut far, events) = with_function(1, "udp");
+    send(&mut far[0], [udp(), udp()]);
+    settle(&mut engine);
+    let inside = received(&mut far[1]);
+    send(&mut far[2], inside);
+    settle(&mut engine);
+    engine.set_time(3_000_000_000);
+    engine.sleep(Some(std::time::Duration::ZERO)).unwrap();
+    settle(&mut engine);
+    let events = events.lock().unwrap();
+    let behind = behind(&events[0]);
+    assert_eq!(
+        behind[0],
+        "0 [0] sf:fw:l :: native => whether it came out is not known: others look the same"
+    );
+    assert!(behind[1].contains("which of several that look the same is not known"), "{behind:?}");
+    assert_eq!(behind.len(), 4, "only one of them is shown");
+}
+
+#[test]
+fn what_a_function_makes_itself_is_followed_as_what_comes_from_outside() {
+    let (mut engine, mut far, events) = with_function(1, "udp");
+    send(&mut far[2], [numbered(1), udp()]);
+    settle(&mut engine);
+    let events = events.lock().unwrap();
+    assert!(lines(&events[0])[0].starts_with("from: "), "{events:?}");
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{received, send};
-use weir_engine::{Engine, ExecutorKind, Threads, Worker, WorkerOptions};
+use weir_engine::{Engine, ExecutorKind, Threads, TraceRequest, Worker, WorkerOptions};
 use weir_io::Port;
 use weir_io::memory::MemoryPort;
 use weir_net::{EtherAddr, FlowKey, Ipv4, build, ethertype};
@@ -371,7 +371,8 @@ fn traces_follow_packets_to_the_other_worker_and_back() {
         "FromDevice(a) -> c :: Counter -> r :: RoundRobinSwitch; r[0] -> ToDevice(b); r[1] -> d :: Discard;",
     );
     let (events, heard) = std::sync::mpsc::channel();
-    rig.engine.trace(1, "g", "", 20, Box::new(move |e| events.send(e).is_ok())).unwrap();
+    let request = TraceRequest { count: 20, ..TraceRequest::default() };
+    rig.engine.trace(1, "g", request, Box::new(move |e| events.send(e).is_ok())).unwrap();
     send(&mut rig.far[0], (0..20).map(|flow| outgoing(flow, 1)));
     rig.settle();
     let (mut sent, mut dropped, mut ended) = (0, 0, false);

@@ -290,7 +290,7 @@ pub(crate) fn control_lines() -> Vec<Vec<u8>> {
         Command::Status { graph: graph() },
         Command::Write { graph: graph(), handler: "c.reset".into(), value: "1".into() },
         Command::Restore { graph: graph(), snapshot: serde_json::json!({ "tables": [1.5, null, "x"] }) },
-        Command::Trace { graph: graph(), filter: "tcp".into(), count: 3 },
+        Command::Trace { graph: graph(), filter: "tcp".into(), count: 3, functions: Vec::new() },
         Command::Capture {
             graph: graph(),
             points: vec!["c[0]".into()],

@@ -199,6 +199,8 @@ fn choose(facts: &Facts, exclusive: bool) -> (Method, &'static str) {
         (Method::Packet, "the kernel has an address on it, and sees its packets too")
     } else if local && facts.segments {
         (Method::Packet, "packets of local senders pass unsegmented, up to 64 KB each")
+    } else if facts.driver == "tun" {
+        (Method::Packet, "the program at its other end may begin to leave packets unsegmented")
     } else if local {
         (Method::Xdp, "its senders segment their packets themselves")
     } else {
@@ -242,6 +244,7 @@ mod tests {
         };
         assert_eq!(choice("veth", true, false, true), Method::Packet);
         assert_eq!(choice("veth", false, false, false), Method::Xdp);
+        assert_eq!(choice("tun", false, false, false), Method::Packet);
         assert_eq!(choice("ixgbe", true, false, false), Method::Xdp);
         assert_eq!(choice("ixgbe", true, true, false), Method::Packet);
         assert_eq!(choice("ixgbe", true, true, true), Method::Xdp);

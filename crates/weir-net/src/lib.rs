@@ -18,7 +18,7 @@ pub use addr::{EtherAddr, EtherAddrError, Ipv4Prefix, PrefixError};
 pub use describe::{describe, describe_ip};
 pub use fields::{Fields, frame_fields, ip_fields};
 pub use flow::FlowKey;
-pub use headers::{Headers, Network};
+pub use headers::{Headers, Network, without_transport_checksum};
 pub use view::{Arp, Ethernet, HeaderError, Icmp, Ipv4, Ipv6, Tcp, Udp, Vlan};
 pub use wireguard::{NoWireGuardKey, WireGuardKey};
 

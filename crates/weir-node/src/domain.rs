@@ -229,9 +229,10 @@ fn lack(images: &Images, drivers: &Drivers, t: &Template, depth: usize) -> Optio
 }
 
 fn kinds(drivers: &Drivers) -> Vec<KindStatus> {
-    let inline = KindStatus { kind: "click".to_owned(), lack: None };
+    let inline = KindStatus { kind: "click".to_owned(), ports: Vec::new(), lack: None };
     let of_driver = drivers.all().map(|d| KindStatus {
         kind: d.kind().name().to_owned(),
+        ports: d.ports().iter().map(|p| (*p).to_owned()).collect(),
         lack: crate::compute::missing(d.needs().iter().copied()),
     });
     [inline].into_iter().chain(of_driver).collect()
@@ -319,7 +320,11 @@ mod tests {
             wires[1].lack.as_ref().unwrap().contains("no functions of kind native")
                 && wires[1].features == ["fast"]
         );
-        assert_eq!(found.kinds, [KindStatus { kind: "click".into(), lack: None }]);
+        let click = KindStatus { kind: "click".into(), ports: Vec::new(), lack: None };
+        assert_eq!(found.kinds, std::slice::from_ref(&click));
+        let native = KindStatus { kind: "native".into(), ports: vec!["veth".into()], lack: None };
+        let with = Drivers::default().with(crate::compute::dummy::Dummy::default());
+        assert_eq!(kinds(&with), [click, native]);
         assert_eq!(found.resources.memory, Share { total: 512, used: 64 });
         let mut later = found.clone();
         later.resources.cpu.used = 0;

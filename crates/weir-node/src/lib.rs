@@ -50,6 +50,7 @@ pub mod store;
 pub mod tenancy;
 #[cfg(test)]
 mod testing;
+pub mod traces;
 pub mod traffic;
 mod view;
 

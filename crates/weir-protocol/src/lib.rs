@@ -112,6 +112,9 @@ pub enum Command {
         filter: String,
         /// How many packets.
         count: u32,
+        /// Where the graph meets functions that it does not run itself: packets are followed through them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        functions: Vec<FunctionPort>,
     },
     /// Copies packets that pass some places, in the order in which they pass. Events: [`Event::Packet`].
     Capture {
@@ -356,6 +359,19 @@ pub enum Event {
     End,
 }
 
+/// A device at which a graph meets a function that it does not run itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionPort {
+    /// The element of the device, which packets go to the function by, or come from it.
+    pub element: String,
+    /// The function.
+    pub function: String,
+    /// What the port is called in steps.
+    pub port: String,
+    /// What runs the function: the class of its steps.
+    pub kind: String,
+}
+
 /// One element on the path of a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceStep {
@@ -374,4 +390,7 @@ pub struct TraceStep {
     pub changes: Vec<String>,
     /// How its path ended here: `dropped: TtlExpired`, `sent to eth1`, `waits in q` …; nothing if it went on.
     pub end: Option<String>,
+    /// Of a step in a function that the graph does not run itself: the packet as it went in, in hex.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub bytes: String,
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use weir_model::graph::{Actions, Function, PortRef, Sap, SapKind, ServiceGraph};
-use weir_model::template::{Access, Implementation, Template};
+use weir_model::template::{Access, Implementation, Template, VmPorts};
 
 use crate::hash::hash;
 use crate::lsi0::{Attachment, Base, HostInterface, Part, Tunnel, WireGuard, host_interface};
@@ -155,7 +155,7 @@ fn device(graph: &str, function: &str, template: &Template, port: &str) -> Strin
         // Who listens makes no memory, which is for the other side to do that is trusted less.
         Implementation::Process { .. } => format!("{}?role=master", memif(graph, function, port)),
         Implementation::Dpdk { .. } => memif(graph, function, port),
-        Implementation::Vm { vm } => {
+        Implementation::Vm { vm } if vm.ports == VmPorts::VhostUser => {
             // All of the guest's memory is shared; beyond a gigabyte that has to be allowed.
             let megabytes = vm.memory >> 20;
             let more = if megabytes > 1024 { format!("?memory={megabytes}") } else { String::new() };
@@ -163,6 +163,7 @@ fn device(graph: &str, function: &str, template: &Template, port: &str) -> Strin
         }
         Implementation::Click(_)
         | Implementation::Native { .. }
+        | Implementation::Vm { .. }
         | Implementation::Container { .. }
         | Implementation::Graph { .. } => interface(graph, function, port),
     }

@@ -141,6 +141,7 @@ mod tests {
             port: 0,
             changes: vec![],
             end: None,
+            bytes: String::new(),
         };
         Event::Trace {
             from: from.into(),

@@ -26,7 +26,7 @@ use crate::executor::ExecutorKind;
 use crate::instance::Instance;
 use crate::library::{Gate, complete};
 use crate::router::{Reader, Router, Runtime};
-use crate::watch::{CaptureRequest, Listener, Point};
+use crate::watch::{CaptureRequest, Listener, Point, TraceRequest};
 use graphs::Graphs;
 use pool::Pool;
 
@@ -448,7 +448,7 @@ impl Engine {
         })
     }
 
-    /// Follows the next `count` packets of a graph that match a filter. `key` is for [`cancel`](Engine::cancel).
+    /// Follows packets of a graph. `key` is for [`cancel`](Engine::cancel).
     ///
     /// # Errors
     /// If there is no such graph, or the filter is wrong.
@@ -456,13 +456,13 @@ impl Engine {
         &mut self,
         key: u64,
         graph: &str,
-        filter: &str,
-        count: u32,
+        request: TraceRequest,
         listener: Listener,
     ) -> Result<(), String> {
         self.graph(graph)?;
-        let filter = parse_filter(filter)?;
-        self.rt.watch.lock().trace(key, graph, filter, count, listener);
+        let TraceRequest { filter, count, functions } = request;
+        let filter = parse_filter(&filter)?;
+        self.rt.watch.lock().trace(key, graph, (filter, count), functions, listener);
         Ok(())
     }
 

@@ -410,7 +410,7 @@ impl Router {
                         packets.drain(..).for_each(|p| self.hand_over(rt, home, link, p));
                     } else if rt.watch.active() {
                         let place = self.place(node);
-                        packets.iter().for_each(|p| rt.watch.lock().input(&place, port, p));
+                        packets.iter().for_each(|p| rt.watch.lock().input(&place, port, p, rt.env.now));
                     }
                     let there = self.with_node(node, rt, true, |n, cx| n.push(port, &mut packets, cx));
                     if there.is_some() && !packets.is_empty() {
@@ -486,7 +486,7 @@ impl Router {
         let link = first_input + port;
         let packet = self.ask(rt, link)?;
         if rt.watch.active() {
-            rt.watch.lock().input(&self.place(element), port, &packet);
+            rt.watch.lock().input(&self.place(element), port, &packet, rt.env.now);
         }
         Some(packet)
     }

@@ -1,5 +1,6 @@
 //! Who watches packets: traces (the path of single packets) and captures (copies of what passes a place).
 
+mod away;
 mod changes;
 mod shared;
 mod trace;
@@ -8,7 +9,7 @@ use weir_filter::{Expr, PacketView};
 use weir_packet::{Layer, Packet};
 
 use trace::Traces;
-use weir_protocol::Event;
+use weir_protocol::{Event, FunctionPort};
 
 pub(crate) use shared::SharedWatch;
 
@@ -87,6 +88,17 @@ pub(crate) struct Watch {
     pub traces: Traces,
 }
 
+/// Which packets to follow.
+#[derive(Debug, Clone, Default)]
+pub struct TraceRequest {
+    /// In the filter language; empty: every packet.
+    pub filter: String,
+    /// How many.
+    pub count: u32,
+    /// Where the graph meets functions that it does not run itself.
+    pub functions: Vec<FunctionPort>,
+}
+
 /// A request for a capture.
 pub(crate) struct CaptureRequest {
     pub graph: String,
@@ -115,9 +127,16 @@ impl Watch {
         self.captures.push(Capture { key, graph, points, filter, snaplen, left, listener });
     }
 
-    /// Follows the next `count` packets of a graph that match.
-    pub fn trace(&mut self, key: u64, graph: &str, filter: Expr, count: u32, listener: Listener) {
-        self.traces.add(key, graph, filter, count, listener);
+    /// Follows the next `count` packets of a graph that match, also through `functions`.
+    pub fn trace(
+        &mut self,
+        key: u64,
+        graph: &str,
+        (filter, count): (Expr, u32),
+        functions: Vec<FunctionPort>,
+        listener: Listener,
+    ) {
+        self.traces.add(key, graph, (filter, count), functions, listener);
     }
 
     /// Ends what was started under a key, and tells its listener.
@@ -149,11 +168,12 @@ impl Watch {
     }
 
     /// A packet enters an engine node.
-    pub fn input(&mut self, place: &GraphElement, port: u32, packet: &Packet) {
+    pub fn input(&mut self, place: &GraphElement, port: u32, packet: &Packet, now: u64) {
         self.looks_at_input(place, port, packet);
         if packet.trace != 0 {
             self.traces.enters(place, port, packet);
         }
+        self.traces.goes_to_function(place, packet, now);
     }
 
     /// A copy for those who capture an input.

@@ -1,16 +1,16 @@
-//! Traces: the path of single packets and of what comes of them, through queues, links and graphs.
+//! Traces: the path of single packets and of what comes of them, through queues, links, graphs and functions that these do not run
+//! themselves.
 
 use std::collections::HashMap;
 
 use weir_filter::Expr;
 use weir_packet::Packet;
-use weir_protocol::{Event, TraceStep};
+use weir_protocol::{Event, FunctionPort, TraceStep};
 
+use super::away::{Away, Came, Followed, PATIENCE};
 use super::changes::changes;
 use super::{GraphElement, Listener, describe, hex, matches};
 
-/// How long a trace waits for its packets to end, in nanoseconds.
-const PATIENCE: u64 = 1_000_000_000;
 /// Most steps of one trace, so that a packet that goes round cannot make it grow without bound.
 const MAX_STEPS: usize = 4096;
 /// Most packets that are followed at a time.
@@ -24,6 +24,8 @@ struct Request {
     left: u32,
     /// Traces under way.
     open: u32,
+    /// The ports of functions, by the elements of their devices.
+    functions: HashMap<String, FunctionPort>,
     listener: Listener,
 }
 
@@ -56,6 +58,8 @@ pub(crate) struct Traces {
     traces: HashMap<u64, Trace>,
     /// By the mark that packets bear ([`weir_packet::Meta::trace`]).
     follows: HashMap<u16, Follow>,
+    /// Packets in functions.
+    away: Away,
     next_trace: u64,
     next_mark: u16,
 }
@@ -69,12 +73,28 @@ impl Traces {
         self.requests.iter().any(|r| r.graph == graph)
     }
 
-    pub fn add(&mut self, key: u64, graph: &str, filter: Expr, count: u32, mut listener: Listener) {
-        if count == 0 {
+    pub fn add(
+        &mut self,
+        key: u64,
+        graph: &str,
+        (filter, left): (Expr, u32),
+        functions: Vec<FunctionPort>,
+        mut listener: Listener,
+    ) {
+        if left == 0 {
             listener(Event::End);
             return;
         }
-        self.requests.push(Request { key, graph: graph.to_owned(), filter, left: count, open: 0, listener });
+        let functions = functions.into_iter().map(|f| (f.element.clone(), f)).collect();
+        self.requests.push(Request {
+            key,
+            graph: graph.to_owned(),
+            filter,
+            left,
+            open: 0,
+            functions,
+            listener,
+        });
     }
 
     /// Reports what is known so far, and ends.
@@ -87,6 +107,7 @@ impl Traces {
             }
             r.key != key
         });
+        self.away.forget(key);
     }
 
     pub fn forget_graph(&mut self, graph: &str) {
@@ -107,6 +128,9 @@ impl Traces {
 
     /// A packet comes from outside: follows it if someone wants to know.
     pub fn consider(&mut self, place: &GraphElement, packet: &mut Packet, now: u64) {
+        if self.comes_from_function(place, packet, now) {
+            return;
+        }
         let wanted = |r: &&mut Request| r.graph == place.graph && r.left > 0 && matches(&r.filter, packet);
         let Some(request) = self.requests.iter_mut().find(wanted) else { return };
         request.left -= 1;
@@ -133,16 +157,71 @@ impl Traces {
         if self.follows.len() >= MAX_FOLLOWED {
             return 0;
         }
+        let number = trace.next;
+        trace.next += 1;
+        trace.live += 1;
+        self.mark(id, number)
+    }
+
+    /// A mark for a packet of a trace, of which there are not too many.
+    fn mark(&mut self, trace: u64, number: u32) -> u16 {
         loop {
             self.next_mark = self.next_mark.wrapping_add(1);
             if self.next_mark != 0 && !self.follows.contains_key(&self.next_mark) {
                 break;
             }
         }
-        self.follows.insert(self.next_mark, Follow { trace: id, number: trace.next, step: None });
-        trace.next += 1;
-        trace.live += 1;
+        self.follows.insert(self.next_mark, Follow { trace, number, step: None });
         self.next_mark
+    }
+
+    /// A packet goes out by a device; behind it may be a function.
+    pub fn goes_to_function(&mut self, place: &GraphElement, packet: &Packet, now: u64) {
+        for request in self.requests.iter().filter(|r| r.graph == place.graph) {
+            let Some(port) = request.functions.get(&place.element) else { continue };
+            let follow = self.follows.get(&packet.trace);
+            let trace = follow.and_then(|f| Some((f, self.traces.get_mut(&f.trace)?)));
+            let followed =
+                trace.filter(|(_, t)| t.key == request.key && t.steps.len() < MAX_STEPS).map(|(f, t)| {
+                    t.steps.push(TraceStep { bytes: hex(packet.bytes()), ..step_in(place, port, f.number) });
+                    t.live += 1;
+                    Followed { trace: f.trace, number: f.number, step: t.steps.len() - 1 }
+                });
+            self.away.goes(request.key, &port.function, packet, followed, now);
+        }
+    }
+
+    /// A packet comes in, perhaps from a function: says whether it is known from when it went in. It is followed then, if that one
+    /// was.
+    fn comes_from_function(&mut self, place: &GraphElement, packet: &mut Packet, now: u64) -> bool {
+        for i in 0..self.requests.len() {
+            let request = &self.requests[i];
+            let Some(port) = request.functions.get(&place.element) else { continue };
+            if request.graph != place.graph {
+                continue;
+            }
+            let came = self.away.comes(request.key, &port.function, packet, now);
+            let port = port.clone();
+            let (from, why) = match came {
+                Came::Unknown => continue,
+                Came::Other => return true,
+                Came::Same(f) => {
+                    let step = self.traces.get_mut(&f.trace).and_then(|t| t.steps.get_mut(f.step));
+                    step.into_iter().for_each(|s| s.changes.push(format!("came out by {}", port.port)));
+                    packet.trace = self.mark(f.trace, f.number);
+                    return true;
+                }
+                Came::Changed(f) => (f, "came out of it; whether it is the one that went in is not known"),
+                Came::Alike(f) => (f, "came out of it; which of several that look the same is not known"),
+            };
+            packet.trace = self.follow(from.trace);
+            let number = self.follows.get(&packet.trace).map(|f| f.number);
+            if let (Some(number), Some(t)) = (number, self.traces.get_mut(&from.trace)) {
+                t.steps.push(TraceStep { changes: vec![why.to_owned()], ..step_in(place, &port, number) });
+            }
+            return true;
+        }
+        false
     }
 
     /// A copy of a followed packet, or an answer to it, starts: the mark for it.
@@ -173,6 +252,7 @@ impl Traces {
             port,
             changes: Vec::new(),
             end: None,
+            bytes: String::new(),
         });
         f.step = Some((t.steps.len() - 1, packet.copy()));
     }
@@ -199,6 +279,12 @@ impl Traces {
         let Some(f) = self.follows.remove(&mark) else { return };
         let Some(t) = self.traces.get_mut(&f.trace) else { return };
         t.live -= 1;
+        if path.starts_with("dropped")
+            && let Some(step) = self.away.stays(f.trace, f.number)
+        {
+            t.steps.get_mut(step).into_iter().for_each(|s| s.end = Some("was not given it".to_owned()));
+            t.live -= 1;
+        }
         if t.live == 0 {
             self.report(f.trace);
         }
@@ -210,7 +296,15 @@ impl Traces {
     }
 
     fn report(&mut self, id: u64) {
-        let Some(t) = self.traces.remove(&id) else { return };
+        let Some(mut t) = self.traces.remove(&id) else { return };
+        for (step, alike) in self.away.end(id) {
+            let end = if alike {
+                "whether it came out is not known: others look the same"
+            } else {
+                "did not come out as it went in"
+            };
+            t.steps.get_mut(step).into_iter().for_each(|s| s.end = Some(end.to_owned()));
+        }
         self.follows.retain(|_, f| f.trace != id);
         let Some(i) = self.requests.iter().position(|r| r.key == t.key) else { return };
         let r = &mut self.requests[i];
@@ -224,5 +318,19 @@ impl Traces {
         if !heard || over {
             self.requests.remove(i);
         }
+    }
+}
+
+/// A step in a function that the graph does not run itself.
+fn step_in(place: &GraphElement, port: &FunctionPort, packet: u32) -> TraceStep {
+    TraceStep {
+        packet,
+        graph: place.graph.clone(),
+        element: port.port.clone(),
+        class: port.kind.clone(),
+        port: 0,
+        changes: Vec::new(),
+        end: None,
+        bytes: String::new(),
     }
 }

@@ -45,6 +45,25 @@ pub struct Options {
     pub mtu: Option<u32>,
 }
 
+/// Makes a TAP interface in the network namespace of this thread, with one queue, which some other program is to have the other end of.
+/// It stays until it is removed.
+///
+/// # Errors
+/// The system refuses.
+pub fn make(name: &str) -> io::Result<()> {
+    setup::persist(&setup::attach_alone(name)?)
+}
+
+/// The other end of an interface that was [made](make) so, to be handed on: packets with their virtio-net header.
+///
+/// # Errors
+/// The system refuses, or somebody has it.
+pub fn end(name: &str) -> io::Result<OwnedFd> {
+    // It would be made, were it not there.
+    nix::net::if_::if_nametoindex(name)?;
+    setup::attach_alone(name)
+}
+
 /// A port on a virtual interface. The interface goes away with the last port on it, unless it was there before.
 #[derive(Debug)]
 pub struct TapPort {

@@ -34,6 +34,20 @@ pub fn attach(name: &str, kind: Kind) -> io::Result<(OwnedFd, String)> {
     Ok((fd, name))
 }
 
+/// The only queue of an Ethernet interface, which is made if it is not there.
+pub fn attach_alone(name: &str) -> io::Result<OwnedFd> {
+    if name.len() >= libc::IFNAMSIZ {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    attach_as(name, Kind::Tap, 0).map(|(fd, _)| fd)
+}
+
+/// Keeps an interface when nobody has it open.
+pub fn persist(fd: &OwnedFd) -> io::Result<()> {
+    // SAFETY: the argument is a number.
+    sys::check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETPERSIST, 1) } as isize).map(drop)
+}
+
 fn attach_as(name: &str, kind: Kind, more: i32) -> io::Result<(OwnedFd, String)> {
     let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: the path ends with zero.

@@ -14,6 +14,9 @@ use crate::error::quote;
 /// own.
 pub const CAPABILITIES: [&str; 6] = ["AUDIT_WRITE", "FSETID", "IPC_LOCK", "NET_ADMIN", "NET_RAW", "SYS_NICE"];
 
+/// Devices of the node that it may use.
+const DEVICES: [&str; 1] = ["/dev/net/tun"];
+
 /// Directories of a container that the system fills.
 const SYSTEM: [&str; 3] = ["/dev", "/proc", "/sys"];
 
@@ -46,6 +49,12 @@ pub struct Container {
     /// What it may do beside the usual: names of capabilities, such as `NET_ADMIN`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
+    /// Devices of the node that it may use: `/dev/net/tun`, to make network interfaces of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
+    /// Settings of its own network, by names that begin with `net.`, such as `net.ipv4.ip_forward`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sysctls: BTreeMap<String, String>,
     /// Most memory of all its processes, in bytes: a number with kB, MB or GB (powers of 1,024).
     #[schemars(with = "String", default = "native::memory")]
     pub memory: u64,
@@ -88,6 +97,8 @@ pub(super) fn container(
         "routes",
         "name-servers",
         "capabilities",
+        "devices",
+        "sysctls",
         "memory",
         "processes",
         "cpu",
@@ -110,6 +121,8 @@ pub(super) fn container(
         routes: BTreeMap::new(),
         name_servers: Vec::new(),
         capabilities: Vec::new(),
+        devices: Vec::new(),
+        sysctls: BTreeMap::new(),
         memory: MEMORY,
         processes: PROCESSES,
         cpu: None,
@@ -162,6 +175,24 @@ pub(super) fn container(
                 r.error(&at, format!("{} is no capability that a function may have", quote(text)), help);
             }
             c.capabilities.push(name.to_owned());
+        }
+    }
+    if let Some(at) = f.get("devices") {
+        c.devices = texts.list(r, &at)?;
+        if let Some(wrong) = c.devices.iter().find(|d| !DEVICES.contains(&d.as_str())) {
+            let what = format!("{} is no device that a function may have", quote(wrong));
+            r.error(&at, what, format!("a function may have: {}", DEVICES.join(", ")));
+        }
+    }
+    if let Some(at) = f.get("sysctls") {
+        for (name, node) in r.map(&at, "a map from settings to values")?.entries {
+            let at = at.key(name, node);
+            let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+            if !name.starts_with("net.") || !name.chars().all(word) || name.contains("..") {
+                let what = format!("{} is no setting of a network", quote(name));
+                r.error(&at, what, "write names such as net.ipv4.ip_forward");
+            }
+            c.sysctls.insert(name.clone(), texts.one(r, &at)?);
         }
     }
     limits(r, &f, &mut c.memory, &mut c.processes)?;
@@ -323,6 +354,9 @@ mod tests {
             ("container: {image: ./x, routes: {all: 10.0.0.1}}", "all"),
             ("container: {image: ./x, writable: [var]}", "full path"),
             ("container: {image: ./x, writable: [/proc/sys]}", "the system's"),
+            ("container: {image: ./x, devices: [/dev/kvm]}", "/dev/net/tun"),
+            ("container: {image: ./x, sysctls: {kernel.core_pattern: x}}", "net.ipv4.ip_forward"),
+            ("container: {image: ./x, sysctls: {net.../../kernel.hostname: x}}", "net.ipv4.ip_forward"),
             ("container: {image: ./x, memory: 64}", "such as 64 MB"),
             ("container: {image: ./x, cpu: 0}", "1"),
             ("container: {image: ./x}\nhandlers: {status: status.sh}", "full path in the container"),

@@ -47,7 +47,7 @@ pub use process::Process;
 pub use read::KINDS;
 pub(crate) use read::MAX_WORDS;
 pub(crate) use schema::words;
-pub use vm::{Accelerator, Vm};
+pub use vm::{Accelerator, Vm, VmPorts};
 
 use weir_net::EtherAddr;
 

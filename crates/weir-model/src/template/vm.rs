@@ -42,6 +42,9 @@ pub struct Vm {
     /// What runs its instructions.
     #[serde(default)]
     pub accelerator: Accelerator,
+    /// How its network cards meet the switch.
+    #[serde(default, skip_serializing_if = "VmPorts::is_default")]
+    pub ports: VmPorts,
     /// Most processor time, in thousandths of a processor; all, if this is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
@@ -60,6 +63,23 @@ pub enum Accelerator {
     Tcg,
 }
 
+/// How network cards of a guest meet the switch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VmPorts {
+    /// By memory: the data plane reads and writes that of the guest.
+    #[default]
+    VhostUser,
+    /// By interfaces of the kernel (TAP): nobody else sees the guest's memory, and each packet crosses the kernel.
+    Tap,
+}
+
+impl VmPorts {
+    fn is_default(&self) -> bool {
+        *self == VmPorts::default()
+    }
+}
+
 impl Vm {
     /// Most bytes of the machine with QEMU.
     pub fn whole_memory(&self) -> u64 {
@@ -76,7 +96,8 @@ fn processors() -> u32 {
 }
 
 pub(super) fn vm(r: &mut Reader, at: &At<'_>) -> Option<Vm> {
-    let known = ["kernel", "initrd", "arguments", "disk", "memory", "processors", "accelerator", "cpu"];
+    let known =
+        ["kernel", "initrd", "arguments", "disk", "memory", "processors", "accelerator", "ports", "cpu"];
     let f = r.fields(at, &known)?;
     let mut file = |field: &str| {
         let at = f.get(field)?;
@@ -97,6 +118,7 @@ pub(super) fn vm(r: &mut Reader, at: &At<'_>) -> Option<Vm> {
         memory: MEMORY,
         processors: 1,
         accelerator: Accelerator::Auto,
+        ports: VmPorts::VhostUser,
         cpu: None,
     };
     if vm.kernel.is_none() {
@@ -139,6 +161,17 @@ pub(super) fn vm(r: &mut Reader, at: &At<'_>) -> Option<Vm> {
             }
         };
     }
+    if let Some(at) = f.get("ports") {
+        vm.ports = match r.text(&at, "vhost-user or tap")? {
+            "vhost-user" => VmPorts::VhostUser,
+            "tap" => VmPorts::Tap,
+            other => {
+                let what = format!("{} is no kind of ports", quote(other));
+                r.error(&at, what, did_you_mean(other, &["vhost-user", "tap"]));
+                return None;
+            }
+        };
+    }
     vm.cpu = cpu(r, &f)?;
     Some(vm)
 }
@@ -167,7 +200,9 @@ mod tests {
             (v.memory, v.processors, v.accelerator, v.cpu),
             (128 << 20, 2, Accelerator::Tcg, Some(500))
         );
-        assert_eq!(parse("vm: {disk: a.qcow2}").unwrap().accelerator, Accelerator::Auto);
+        let v = parse("vm: {disk: a.qcow2}").unwrap();
+        assert_eq!((v.accelerator, v.ports), (Accelerator::Auto, VmPorts::VhostUser));
+        assert_eq!(parse("vm: {disk: a.qcow2, ports: tap}").unwrap().ports, VmPorts::Tap);
     }
 
     #[test]
@@ -183,6 +218,7 @@ mod tests {
             ("vm: {disk: d, memory: 33000 kB}", "whole megabytes"),
             ("vm: {disk: d, processors: 0}", "1 to 64"),
             ("vm: {disk: d, accelerator: kmv}", "kvm"),
+            ("vm: {disk: d, ports: tab}", "tap"),
             ("vm: {disk: d}\nhandlers: {a: b.c}", "has no handlers"),
         ] {
             let e = parse(text).unwrap_err();

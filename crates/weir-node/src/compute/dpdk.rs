@@ -129,6 +129,7 @@ fn silence(path: &Path) -> io::Result<Stdio> {
 #[async_trait]
 impl Workload for Dpdk {
     const KIND: Kind = Kind::Dpdk;
+    const PORTS: &'static [&'static str] = &["memif"];
     const MAIN: &str = "the program";
     const FRESH: bool = false;
 

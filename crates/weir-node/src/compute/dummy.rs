@@ -83,6 +83,10 @@ impl Compute for Dummy {
         Kind::Native
     }
 
+    fn ports(&self) -> &'static [&'static str] {
+        &["veth"]
+    }
+
     async fn observe(&self) -> Result<Vec<Observed>, ComputeError> {
         let observed = |(id, f): (&InstanceId, &Function)| {
             let whole = f.health != Health::Stopped;

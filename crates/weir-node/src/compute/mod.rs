@@ -26,6 +26,7 @@ use async_trait::async_trait;
 use weir_model::template::{Implementation, Template};
 
 use crate::instance::{Instance, InstanceId, Kind, PortNames};
+use crate::traces::FunctionTrace;
 use launch::Launch;
 
 /// Runs functions of one kind. What is done to one instance is done one thing at a time; the caller sees to that.
@@ -33,6 +34,9 @@ use launch::Launch;
 pub trait Compute: Debug + Send + Sync {
     /// The kind.
     fn kind(&self) -> Kind;
+
+    /// How its functions may meet the switch.
+    fn ports(&self) -> &'static [&'static str];
 
     /// The programs that the node needs to run any function of the kind, each with the Debian package that has it.
     fn needs(&self) -> &'static [(&'static str, &'static str)] {
@@ -88,6 +92,11 @@ pub trait Compute: Debug + Send + Sync {
     /// Why packets ended in it, and how many: by reason, as far as it counts them.
     async fn drops(&self, _: &InstanceId) -> BTreeMap<String, u64> {
         BTreeMap::new()
+    }
+
+    /// Follows its next packets itself, if its kind can: the bytes that packets came in with tell which they are.
+    async fn trace(&self, _: &InstanceId, _count: u32) -> Option<FunctionTrace> {
+        None
     }
 
     /// Reads a public handler.

@@ -111,6 +111,15 @@ pub async fn add_port(name: &str, inside_name: &str, outside: &str) -> io::Resul
     with_handle(async |handle| handle.link().add(pair).execute().await.map_err(refused)).await
 }
 
+/// Makes a TAP interface here, up, which a program is to have the other end of.
+///
+/// # Errors
+/// The system refuses.
+pub async fn add_tap(outside: &str) -> io::Result<()> {
+    weir_io::tap::make(outside)?;
+    set_up(outside, true).await
+}
+
 /// A local Ethernet address made of a name.
 pub fn address(name: &str) -> Vec<u8> {
     let hash = Sha256::digest(name);

@@ -16,7 +16,7 @@ use weir_api::events::{Event, EventList};
 use weir_api::problem::Problem;
 use weir_api::watch::{CaptureRequest, Captured, TraceRequest};
 use weir_auth::{Action, Graph, ObservationPoint};
-use weir_protocol::Command;
+use weir_protocol::{Command, TraceStep};
 use weir_rest::body::{Received, json};
 use weir_rest::events::KeptOptions;
 use weir_rest::extract::{Path, Query};
@@ -25,6 +25,7 @@ use weir_rest::login::Caller;
 use super::{App, entry};
 use crate::connection::EventStream;
 use crate::status::{WatchedPoint, points_of};
+use crate::traces::{Joining, function_ports};
 
 /// Most packets of one trace.
 const MAX_TRACE: u32 = 10_000;
@@ -51,17 +52,27 @@ pub(super) async fn trace(
     caller.may(&Action::Trace(ObservationPoint::Graph(e.owned())))?;
     caller.summary(format!("filter {:?}", request.filter));
     let count = request.count.clamp(1, MAX_TRACE);
-    let command = Command::Trace { graph: id, filter: request.filter, count };
+    let functions = function_ports(&e.graph);
+    let mut joining = Joining::default();
+    for instance in &e.graph.instances {
+        if let Ok(driver) = app.drivers.get(instance.spec.kind())
+            && let Some(trace) = driver.trace(&instance.id, MAX_TRACE).await
+        {
+            joining.add(&instance.id.function, trace);
+        }
+    }
+    let command = Command::Trace { graph: id, filter: request.filter, count, functions };
     let events = app.plane.stream(command).await?;
     // Packets go on in other graphs.
     let seen = move |graph: &str| match app.graph(graph) {
         Some(e) => caller.can(&Action::ReadGraph(e.owned())),
         None => caller.can(&Action::ReadDevices),
     };
-    Ok(lines(events, move |event| {
+    Ok(lines(events, Some(joining), move |event| {
         let mut event = event.clone();
         if let weir_protocol::Event::Trace { steps, .. } = &mut event {
-            steps.retain(|step| step.graph == e.graph.id || seen(&step.graph));
+            let graph = |step: &TraceStep| step.graph.split('/').next().unwrap_or_default().to_owned();
+            steps.retain(|step| step.graph == e.graph.id || seen(&graph(step)));
         }
         vec![event]
     }))
@@ -104,7 +115,7 @@ pub(super) async fn capture(
         count,
     };
     let events = app.plane.stream(command).await?;
-    Ok(lines(events, move |event| match event {
+    Ok(lines(events, None, move |event| match event {
         weir_protocol::Event::Packet { time, length, bytes, point } => {
             let here = watched.iter().filter(|w| w.element == *point);
             let packet = |w: &WatchedPoint| Captured::Packet {
@@ -126,6 +137,7 @@ pub(super) async fn capture(
 /// Events as lines, until their end or the client's.
 fn lines<T: Serialize>(
     mut events: EventStream,
+    joining: Option<Joining>,
     items: impl Fn(&weir_protocol::Event) -> Vec<T> + Send + Sync + 'static,
 ) -> Response {
     let (sender, receiver) = mpsc::channel::<Result<Vec<u8>, Infallible>>(16);
@@ -145,7 +157,10 @@ fn lines<T: Serialize>(
             };
             match event {
                 Some(weir_protocol::Event::End) => return,
-                Some(event) => {
+                Some(mut event) => {
+                    if let Some(joining) = &joining {
+                        joining.join(&mut event).await;
+                    }
                     if sender.send(text(&event)).await.is_err() {
                         return;
                     }

@@ -40,6 +40,10 @@ impl Compute for Watched {
         self.dummy.kind()
     }
 
+    fn ports(&self) -> &'static [&'static str] {
+        self.dummy.ports()
+    }
+
     async fn observe(&self) -> Result<Vec<Observed>, ComputeError> {
         self.dummy.observe().await
     }

@@ -29,8 +29,9 @@ pub(super) fn text(d: &Domain, ui: Ui) -> String {
         rows.extend(c.images.iter().map(|i| image(&c.capability, i, ui)));
     }
     _ = write!(out, "\n{}", table(&rows, &[4]));
-    let mut rows = vec![["KIND", ""].map(str::to_owned).to_vec()];
-    rows.extend(d.kinds.iter().map(|k| vec![k.kind.clone(), lack(k.lack.as_deref(), ui)]));
+    let mut rows = vec![["KIND", "PORTS", ""].map(str::to_owned).to_vec()];
+    let ports = |ports: &[String]| if ports.is_empty() { "-".to_owned() } else { ports.join(", ") };
+    rows.extend(d.kinds.iter().map(|k| vec![k.kind.clone(), ports(&k.ports), lack(k.lack.as_deref(), ui)]));
     _ = write!(out, "\n{}", table(&rows, &[]));
     let r = &d.resources;
     let memory = share(r.memory, &weir_node::resources::size);

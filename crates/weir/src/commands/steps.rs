@@ -63,6 +63,7 @@ mod tests {
             port: 0,
             changes: vec![],
             end: end.map(str::to_owned),
+            bytes: String::new(),
         };
         let event =
             |steps| Event::Trace { from: "in".into(), bytes: String::new(), summary: "UDP".into(), steps };

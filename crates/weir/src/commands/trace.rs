@@ -103,6 +103,7 @@ mod tests {
             port: 0,
             changes: vec![],
             end: end.map(str::to_owned),
+            bytes: String::new(),
         };
         let mut ends = Ends::default();
         assert_eq!(ends.text(), "no packet was followed");

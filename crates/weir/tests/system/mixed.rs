@@ -1,7 +1,7 @@
 //! One graph with functions of every kind in a row, between real hosts.
 
 use crate::functions::{left, one_network};
-use crate::lab::{Lab, host, poll, repository};
+use crate::lab::{Lab, Ns, host, poll, repository, until};
 use crate::node::Node;
 use crate::traffic::{Stream, big_file, sha256, web_server};
 
@@ -48,6 +48,38 @@ fn images(lab: &Lab) -> String {
     images
 }
 
+/// A packet is followed through functions of every kind, and inside of the process.
+fn follows_through_all(lab: &Lab, node: &Node<'_>, client: &Ns<'_>) {
+    let id = lab.name("g");
+    let ask = ["trace", &id, "--match", "icmp and src host 10.0.0.1", "-c", "1"];
+    let mut trace = lab.ns("node").spawn_weir(&ask);
+    until("the trace", || {
+        client.run(&["ping", "-c1", "-W1", "10.0.0.2"]);
+        !trace.runs()
+    });
+    let way = trace.wait().ok();
+    let places = [
+        "sf:native:inside",
+        "sf:container:left",
+        "sf_inline/",
+        "sf:process:left",
+        &format!("graph {id}/process"),
+        "memif:right",
+        "sf:vm:left",
+    ];
+    let mut rest = way.as_str();
+    for place in places {
+        let (_, behind) = rest.split_once(place).unwrap_or_else(|| panic!("{place}: {way}"));
+        rest = behind;
+    }
+    for out in ["native:outside", "container:right", "process:right", "vm:right"] {
+        assert!(way.contains(&format!("came out by sf:{out}")), "{way}");
+    }
+    // What a function makes of a packet is not said to be the packet: its answer to ARP is its own.
+    assert!(!way.contains("not known"), "{way}");
+    assert!(node.weir(&["show", &id]).ok().contains("running"));
+}
+
 #[test]
 fn a_chain_of_every_kind_is_changed_and_outlives_the_daemon_without_losing_a_packet() {
     let lab = Lab::alone(&["client", "node", "server"]);
@@ -69,6 +101,7 @@ fn a_chain_of_every_kind_is_changed_and_outlives_the_daemon_without_losing_a_pac
     client.run(&["curl", "-sS", "--max-time", "60", "-o", &got, "http://10.0.0.2/file"]).ok();
     assert_eq!(sha256(&got), sum);
 
+    follows_through_all(&lab, &node, &client);
     let stream = Stream::start(&lab, "client", "server", "10.0.0.2", 9000, 200);
     node.weir(&["apply", &chain(&lab, "allow udp, allow icmp, deny all")]).ok();
     assert_ne!(client.run(&["curl", "-sS", "--max-time", "1", "http://10.0.0.2/"]).code, 0);

@@ -4,23 +4,34 @@ use crate::functions::{graph, graph_of, left, one_network};
 use crate::lab::{Lab, host, poll, repository, until_pings};
 use crate::node::Node;
 use crate::processes::{kill, next_daemon, worker};
-use crate::traffic::{big_file, sha256, web_server};
+use crate::traffic::{Stream, big_file, sha256, web_server};
 
-/// The image of a guest that bridges.
-fn image(lab: &Lab) -> String {
+/// The image of a guest that bridges; `more` is about its machine.
+fn image(lab: &Lab, more: &str) -> String {
     let image = lab.path("images/guest");
     let script = repository().join("scripts/guest-image").display().to_string();
     host(&[&script, &image]).ok();
-    let manifest = "name: guest\nkind: vm\nports: [left, right, more]\nparams: [{name: WORD, type: text, default: none}]\n\
-                    vm: {kernel: vmlinuz, initrd: initrd.gz, arguments: 'console=ttyS0 quiet panic=-1 word=$WORD', memory: 96 MB}\n";
+    let manifest = format!(
+        "name: guest\nkind: vm\nports: [left, right, more]\nparams: [{{name: WORD, type: text, default: none}}]\n\
+         vm: {{kernel: vmlinuz, initrd: initrd.gz, arguments: 'console=ttyS0 quiet panic=-1 word=$WORD', memory: 96 MB{more}}}\n"
+    );
     std::fs::write(format!("{image}/function.yaml"), manifest).unwrap();
     lab.path("images")
 }
 
 #[test]
 fn a_virtual_machine_forwards_is_paused_dies_and_outlives_the_daemon() {
+    forwards_dies_and_outlives_the_daemon("");
+}
+
+#[test]
+fn a_virtual_machine_on_interfaces_does_so_too() {
+    forwards_dies_and_outlives_the_daemon(", ports: tap");
+}
+
+fn forwards_dies_and_outlives_the_daemon(more: &str) {
     let lab = Lab::new(&["client", "node", "server"]);
-    let images = image(&lab);
+    let images = image(&lab, more);
     let (client, _server) = one_network(&lab);
     let options = ["--images", &images];
     let node = Node::start_with(&lab, &options);
@@ -51,6 +62,11 @@ fn a_virtual_machine_forwards_is_paused_dies_and_outlives_the_daemon() {
     assert!(poll(1000, || node.weir(&["logs", &id, "f"]).ok().contains("the guest bridges eth2")));
     assert_eq!(worker(&lab), Some(pid), "it was not started again");
     until_pings(&client, "10.0.0.2");
+    // And it goes, with rules that do not send to it, while packets pass.
+    let stream = Stream::start(&lab, "client", "server", "10.0.0.2", 9000, 100);
+    node.weir(&["apply", &graph(&lab, "guest", "")]).ok();
+    stream.all_came_once();
+    assert_eq!(worker(&lab), Some(pid), "it was not started again");
 
     kill(pid);
     assert!(poll(500, || worker(&lab).is_some_and(|now| now != pid)));

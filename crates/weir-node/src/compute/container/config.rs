@@ -178,6 +178,15 @@ pub(super) fn spec(
     if let Some(cpu) = limits.cpu {
         resources["cpu"] = json!({"quota": u64::from(cpu) * PERIOD / 1000, "period": PERIOD});
     }
+    let mut devices = Vec::new();
+    for path in &container.devices {
+        // The only one that there may be (linux/Documentation/admin-guide/devices.txt).
+        devices.push(json!({"path": path, "type": "c", "major": 10, "minor": 200, "fileMode": 0o666}));
+        let rule = json!({"allow": true, "type": "c", "major": 10, "minor": 200, "access": "rw"});
+        resources["devices"].as_array_mut().into_iter().for_each(|rules| rules.push(rule.clone()));
+    }
+    let sysctls: BTreeMap<&String, String> =
+        container.sysctls.iter().map(|(name, value)| (name, expand(value, &cx.spec.params))).collect();
     let value = json!({
         "ociVersion": "1.0.2",
         "process": process,
@@ -186,6 +195,8 @@ pub(super) fn spec(
         "mounts": mounts(cx, bundle, root, writable),
         "linux": {
             "resources": resources,
+            "devices": devices,
+            "sysctl": sysctls,
             "cgroupsPath": format!("/weir/{}", cx.paths.name),
             "namespaces": [
                 {"type": "pid"},

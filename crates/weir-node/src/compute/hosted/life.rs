@@ -67,26 +67,28 @@ impl<W: Workload> Shared<W> {
         }
         self.make_sockets(f)?;
         for port in &spec.ports {
-            self.add_port(f, port).await?;
+            Self::add_port(f, port).await?;
         }
         f.context(&record).write_secrets()?;
         self.workload.create(&f.context(&record)).await?;
         f.keep(&Record { whole: true, ..record })
     }
 
-    pub(super) async fn add_port(&self, f: &Function, port: &PortNames) -> Result<(), ComputeError> {
-        if self.workload.sockets().is_some() {
-            // The data plane, or the function, makes it in their folder.
-            return Ok(());
-        }
+    async fn add_port(f: &Function, port: &PortNames) -> Result<(), ComputeError> {
         let (inside, outside) = (&port.inside, &port.outside);
-        netns::add_port(&f.paths.name, inside, outside).await.map_err(ComputeError::system(format!(
+        let added = match (port.is_interface(), W::TAP) {
+            // The data plane, or the function, makes it in the folder of sockets.
+            (false, _) => Ok(()),
+            (true, false) => netns::add_port(&f.paths.name, inside, outside).await,
+            (true, true) => netns::add_tap(outside).await,
+        };
+        added.map_err(ComputeError::system(format!(
             "cannot make the port {inside} with its other end {outside}"
         )))
     }
 
-    async fn remove_port(&self, port: &PortNames) -> Result<(), ComputeError> {
-        if self.workload.sockets().is_some() {
+    async fn remove_port(port: &PortNames) -> Result<(), ComputeError> {
+        if !port.is_interface() {
             return Ok(());
         }
         let removed = netns::remove_port(&port.outside).await;
@@ -280,7 +282,7 @@ impl<W: Workload> Shared<W> {
             .await
             .map_err(ComputeError::system(format!("cannot remove the control group {name}")))?;
         for port in &ports {
-            self.remove_port(port).await?;
+            Self::remove_port(port).await?;
         }
         netns::remove(name)
             .await
@@ -323,12 +325,9 @@ impl<W: Workload> Shared<W> {
     }
 
     /// Brings the ports of a function up or down.
-    pub(super) async fn set_ports(&self, record: &Record, up: bool) -> Result<(), ComputeError> {
-        if self.workload.sockets().is_some() {
-            // What a paused function does not take stays in the shared memory, and is refused when that is full.
-            return Ok(());
-        }
-        for port in &record.spec().ports {
+    pub(super) async fn set_ports(record: &Record, up: bool) -> Result<(), ComputeError> {
+        // What a paused function does not take of shared memory stays there, and is refused when that is full.
+        for port in record.spec().ports.iter().filter(|p| p.is_interface()) {
             let outside = &port.outside;
             netns::set_up(outside, up)
                 .await
@@ -344,11 +343,7 @@ impl<W: Workload> Shared<W> {
     ) -> Result<(), ComputeError> {
         let old = f.paths.read().filter(|r| {
             // One whose main process has ended is started again with what is asked for now.
-            r.whole
-                && r.started
-                && !r.paused
-                && f.is_sound(&self.workload, r)
-                && r.process.is_none_or(Process::lives)
+            r.whole && r.started && !r.paused && f.is_sound(r) && r.process.is_none_or(Process::lives)
         });
         let new = Record {
             instance: instance.clone(),
@@ -377,7 +372,7 @@ impl<W: Workload> Shared<W> {
         let supervision = f.leave_alone();
         let (before, after) = (old.spec().ports.clone(), new.spec().ports.clone());
         for port in after.iter().filter(|p| !before.contains(p)) {
-            self.add_port(f, port).await?;
+            Self::add_port(f, port).await?;
         }
         let mut record = Record { whole: true, ..new };
         let updated = async {
@@ -395,7 +390,7 @@ impl<W: Workload> Shared<W> {
         // What stays are the ports of what is in force now.
         let (from, kept) = if updated.is_ok() { (before, after) } else { (after, before) };
         for port in from.iter().filter(|p| !kept.contains(p)) {
-            self.remove_port(port).await?;
+            Self::remove_port(port).await?;
         }
         if matches!(updated, Ok(false)) {
             self.stop(f, &mut record).await?;

@@ -21,6 +21,7 @@ use super::cgroup::Cgroup;
 use super::launch::Launch;
 use super::{Compute, ComputeError, Health, Notice, Observed, netns};
 use crate::instance::{Instance, InstanceId, Kind};
+use crate::traces::FunctionTrace;
 pub use record::{Paths, Record};
 use supervise::Supervision;
 pub use workload::{ANSWER, CONTAINER_SECRETS, Context, Hang, Main, SHELL, Workload, halted};
@@ -103,11 +104,11 @@ impl Function {
     }
 
     /// Whether all that it stands on is there.
-    fn is_sound(&self, workload: &impl Workload, record: &Record) -> bool {
+    fn is_sound(&self, record: &Record) -> bool {
         let name = &self.paths.name;
         netns::exists(name)
             && Cgroup::named(name).exists()
-            && record.spec().ports.iter().all(|p| workload.sockets().is_some() || netns::has_port(&p.outside))
+            && record.spec().ports.iter().all(|p| !p.is_interface() || netns::has_port(&p.outside))
     }
 }
 
@@ -115,6 +116,10 @@ impl Function {
 impl<W: Workload> Compute for Hosted<W> {
     fn kind(&self) -> Kind {
         W::KIND
+    }
+
+    fn ports(&self) -> &'static [&'static str] {
+        W::PORTS
     }
 
     fn needs(&self) -> &'static [(&'static str, &'static str)] {
@@ -141,7 +146,7 @@ impl<W: Workload> Compute for Hosted<W> {
                 observed.push(Observed { tag: record.instance.tag.clone(), id, ports });
                 continue;
             };
-            let sound = record.whole && f.is_sound(&self.0.workload, &record);
+            let sound = record.whole && f.is_sound(&record);
             if sound && record.started && lock(&f.supervision).is_none() {
                 f.set_health(if record.paused { Health::Paused } else { Health::Running });
                 self.0.supervise(&f, &record, None);
@@ -181,7 +186,7 @@ impl<W: Workload> Compute for Hosted<W> {
         let mut record = f.record(id)?;
         if !self.0.workload.pause(&f.context(&record)).await? {
             Cgroup::named(&f.paths.name).signal(Signal::SIGSTOP);
-            self.0.set_ports(&record, false).await?;
+            Shared::<W>::set_ports(&record, false).await?;
         }
         record.paused = true;
         f.keep(&record)?;
@@ -194,7 +199,7 @@ impl<W: Workload> Compute for Hosted<W> {
         let _changing = f.changing.lock().await;
         let mut record = f.record(id)?;
         if !self.0.workload.resume(&f.context(&record)).await? {
-            self.0.set_ports(&record, true).await?;
+            Shared::<W>::set_ports(&record, true).await?;
             Cgroup::named(&f.paths.name).signal(Signal::SIGCONT);
         }
         record.paused = false;
@@ -232,6 +237,12 @@ impl<W: Workload> Compute for Hosted<W> {
             Ok(record) if record.started => self.0.workload.drops(&f.context(&record)).await,
             _ => BTreeMap::new(),
         }
+    }
+
+    async fn trace(&self, id: &InstanceId, count: u32) -> Option<FunctionTrace> {
+        let f = self.0.function(id).ok()?;
+        let record = f.record(id).ok().filter(|r| r.started)?;
+        self.0.workload.trace(&f.context(&record), count).await
     }
 
     async fn read(&self, id: &InstanceId, handler: &str) -> Result<String, ComputeError> {

@@ -174,7 +174,7 @@ impl<W: Workload> Watch<W> {
             {
                 tracing::warn!("the log of {} is not bounded: {e}", self.record.instance.id);
             }
-            if !Function::is_sound(&self.f, &self.shared.workload, &self.record) {
+            if !self.f.is_sound(&self.record) {
                 return "its network namespace, its control group or an interface was removed".to_owned();
             }
         }
@@ -227,7 +227,7 @@ impl<W: Workload> Watch<W> {
         let _changing = f.changing.lock().await;
         // An attempt before this one may have failed half-way.
         let whole = f.paths.read().is_some_and(|r| r.whole);
-        if !W::FRESH && whole && Function::is_sound(&f, &self.shared.workload, &self.record) {
+        if !W::FRESH && whole && f.is_sound(&self.record) {
             self.shared.end_rest(&f, &mut self.record).await?;
         } else {
             let instance = self.record.instance.clone();

@@ -19,6 +19,7 @@ use crate::compute::sockets::Sockets;
 use crate::compute::{ComputeError, digest, netns};
 use crate::instance::{InstanceId, Kind, Spec, Work};
 use crate::process::{Halt, Process};
+use crate::traces::FunctionTrace;
 
 /// The user's shell, for those who look around in a function.
 pub const SHELL: &str = "/bin/sh";
@@ -30,10 +31,14 @@ pub trait Workload: Debug + Send + Sync + 'static {
     const KIND: Kind;
     /// The programs that all its functions need of the node, each with the Debian package that has it.
     const NEEDS: &'static [(&'static str, &'static str)] = &[];
+    /// How its functions may meet the switch.
+    const PORTS: &'static [&'static str] = &["veth"];
     /// What its main process is called in messages.
     const MAIN: &str;
     /// Whether each start begins in a network namespace that nobody has used.
     const FRESH: bool;
+    /// Whether the main process is the other end of its network interfaces (TAP). Else it has one of each pair (veth).
+    const TAP: bool = false;
     /// How long a main process is looked at after its start: one that ends by then did not come to work. None, if it has said by
     /// then that it works.
     const TRIAL: Duration = Duration::from_millis(150);
@@ -46,7 +51,7 @@ pub trait Workload: Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// The sockets at which the data plane meets its functions; without them they have network interfaces.
+    /// The sockets of its functions: ports that are no network interfaces are among them.
     fn sockets(&self) -> Option<&Sockets> {
         None
     }
@@ -101,6 +106,11 @@ pub trait Workload: Debug + Send + Sync + 'static {
     /// Why packets ended in it, and how many, if it counts them.
     async fn drops(&self, _: &Context<'_>) -> BTreeMap<String, u64> {
         BTreeMap::new()
+    }
+
+    /// Follows its next packets itself, if it can.
+    async fn trace(&self, _: &Context<'_>, _count: u32) -> Option<FunctionTrace> {
+        None
     }
 
     /// Reads a public handler, or writes a value to it.

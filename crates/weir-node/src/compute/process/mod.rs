@@ -24,6 +24,7 @@ use super::{ComputeError, netns};
 use crate::connection::{CallError, Connection};
 use crate::instance::{Kind, Spec, Work};
 use crate::process;
+use crate::traces::FunctionTrace;
 use zygote::Zygote;
 
 /// What a worker calls the one graph that it runs.
@@ -151,6 +152,7 @@ fn user(paths: &Paths) -> u32 {
 #[async_trait]
 impl Workload for Process {
     const KIND: Kind = Kind::Process;
+    const PORTS: &'static [&'static str] = &["memif"];
     const MAIN: &str = "the worker";
     const FRESH: bool = false;
     // It has answered by then.
@@ -230,6 +232,14 @@ impl Workload for Process {
             }
         }
         drops
+    }
+
+    async fn trace(&self, cx: &Context<'_>, count: u32) -> Option<FunctionTrace> {
+        let connection = self.connect(cx, None).await.ok()?;
+        let (graph, filter, functions) = (GRAPH.to_owned(), String::new(), Vec::new());
+        let command = Command::Trace { graph, filter, count, functions };
+        let events = timeout(ANSWER, connection.stream(command)).await.ok()?.ok()?;
+        Some((connection, events))
     }
 
     async fn handler(

@@ -1,5 +1,7 @@
-//! Virtual machines, run by QEMU, on vhost-user: the graph's data plane is their network cards (COMPOSER paper, section 6.1).
+//! Virtual machines, run by QEMU (COMPOSER paper, section 6.1): the graph's data plane is their network cards (vhost-user), or they have
+//! interfaces of the node (TAP).
 
+mod cards;
 mod qmp;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,15 +19,16 @@ use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::process::Child;
 use tokio::time::{Instant, sleep, timeout};
-use weir_model::template::{self, Accelerator, expand};
+use weir_model::template::{self, Accelerator, VmPorts, expand};
 
+use super::ComputeError;
 use super::cgroup::Cgroup;
 use super::hosted::{ANSWER, Context, Hang, Main, Paths, Workload, halted};
 use super::launch::{Launch, is_installed};
 use super::sockets::Sockets;
-use super::{ComputeError, netns};
-use crate::instance::{Kind, PortNames, Spec, Work};
+use crate::instance::{Kind, Spec, Work};
 use crate::process::Process;
+use cards::{Card, free_places, plug_when_ready, unplug};
 use qmp::Qmp;
 
 /// The program that runs machines, and its Debian package.
@@ -48,8 +51,6 @@ const STEP: Duration = Duration::from_millis(50);
 const FIRST_WORDS: &str = "Linux version";
 /// What firmware says is less than this, in bytes.
 const MORE_THAN_FIRMWARE: usize = 4096;
-/// How long the data plane may take until it opens a port.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// How long QEMU may take for its control socket.
 const TIME: Duration = Duration::from_secs(10);
 
@@ -92,10 +93,6 @@ impl Vm {
         self.sockets.of(cx.paths).join(CONTROL)
     }
 
-    fn socket(&self, cx: &Context<'_>, port: &PortNames) -> String {
-        self.sockets.of(cx.paths).join(&port.inside).display().to_string()
-    }
-
     async fn qmp(&self, cx: &Context<'_>) -> Result<Qmp, ComputeError> {
         Qmp::open(&self.control(cx)).await.map_err(ComputeError::system("cannot speak to QEMU"))
     }
@@ -103,10 +100,14 @@ impl Vm {
     fn command(&self, cx: &Context<'_>, vm: &template::Vm, accelerator: &str) -> Vec<String> {
         let file = |name: &String| cx.paths.image(&cx.spec.digest).join(name).display().to_string();
         let megabytes = vm.memory >> 20;
-        // The cards' other side sees the guest's memory. No interrupts by messages: QEMU's own processor cannot take them here.
+        let memory = match vm.ports {
+            // The cards' other side sees the guest's memory.
+            VmPorts::VhostUser => "memfd,share=on,seal=on",
+            VmPorts::Tap => "ram",
+        };
         let text = format!(
             "{QEMU} -machine q35,memory-backend=ram -accel {accelerator} -smp {} -m {megabytes}M \
-             -object memory-backend-memfd,id=ram,size={megabytes}M,share=on,seal=on \
+             -object memory-backend-{memory},id=ram,size={megabytes}M \
              -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny \
              -nodefaults -no-user-config -display none -no-reboot -chardev stdio,id=console,signal=off -serial chardev:console",
             vm.processors
@@ -127,18 +128,12 @@ impl Vm {
         for place in 0..cx.spec.ports.len() + SPARE {
             option("-device", format!("pcie-root-port,id=p{place},chassis={place},slot={place}"));
         }
-        for (place, port) in cx.spec.ports.iter().enumerate() {
-            let name = &port.inside;
-            option("-chardev", format!("socket,id=c-{name},path={},reconnect=1", self.socket(cx, port)));
-            option("-netdev", format!("vhost-user,id=n-{name},chardev=c-{name}"));
-            option(
-                "-device",
-                format!(
-                    "virtio-net-pci,id=d-{name},netdev=n-{name},bus=p{place},mac={},vectors=0",
-                    mac(&port.outside)
-                ),
-            );
+        let cards = self.cards(cx);
+        if cards.iter().any(|c| c.options().is_empty()) {
+            // It waits for those.
+            line.push("-S".to_owned());
         }
+        line.extend(cards.iter().flat_map(Card::options));
         line
     }
 
@@ -156,6 +151,21 @@ impl Vm {
         // It waits for the data plane to take its cards before it listens to anybody; that its socket is there is enough.
         while matches!(child.try_wait(), Ok(None)) && !self.control(cx).exists() && Instant::now() < until {
             sleep(STEP).await;
+        }
+        if vm.ports == VmPorts::Tap && matches!(child.try_wait(), Ok(None)) {
+            let plugged = async {
+                let mut qmp = Qmp::open(&self.control(cx)).await?;
+                for card in self.cards(cx) {
+                    card.plug(&mut qmp).await?;
+                }
+                qmp.ask("cont", json!({})).await
+            };
+            if let Err(e) = plugged.await
+                && matches!(child.try_wait(), Ok(None))
+            {
+                _ = child.kill().await;
+                return Err(ComputeError::system("cannot give the machine its network cards")(e));
+            }
         }
         Ok(child)
     }
@@ -208,47 +218,30 @@ impl Vm {
         self.kvm.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a card from a machine that runs: the guest has to let it go.
-    async fn unplug(qmp: &mut Qmp, port: &PortNames) -> io::Result<()> {
-        let device = format!("d-{}", port.inside);
-        qmp.ask("device_del", json!({"id": device})).await?;
-        qmp.event("DEVICE_DELETED", &device).await?;
-        qmp.ask("netdev_del", json!({"id": format!("n-{}", port.inside)})).await?;
-        qmp.ask("chardev-remove", json!({"id": format!("c-{}", port.inside)})).await.map(drop)
+    /// The cards that a machine is started with.
+    fn cards(&self, cx: &Context<'_>) -> Vec<Card> {
+        let ports = cx.spec.ports.iter().enumerate();
+        ports.map(|(place, port)| Card::new(port, place, &self.sockets, cx.paths)).collect()
     }
-}
 
-/// A network card that is to come while its machine runs.
-struct Card {
-    name: String,
-    mac: String,
-    /// Its socket, which the data plane makes.
-    socket: PathBuf,
-    /// Its place on the bus.
-    place: usize,
-}
-
-impl Card {
-    /// Adds it, as soon as the data plane is there: QEMU stands still until then.
-    async fn plug(&self, control: &Path) -> io::Result<()> {
-        let until = Instant::now() + PATIENCE;
-        while !self.socket.exists() {
-            if Instant::now() > until {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the data plane does not open its port"));
-            }
-            sleep(STEP).await;
+    /// Takes the cards from a machine that runs which it is not to have, and gives those that are to come, each with a place.
+    async fn change(&self, cx: &Context<'_>, before: &Spec) -> io::Result<Vec<Card>> {
+        let (old, new) = (&before.ports, &cx.spec.ports);
+        let mut qmp = Qmp::open(&self.control(cx)).await?;
+        for port in old.iter().filter(|p| !new.contains(p)) {
+            unplug(&mut qmp, port).await?;
         }
-        // Not before: who else has something to ask would wait.
-        let mut qmp = Qmp::open(control).await?;
-        let name = &self.name;
-        let backend = json!({"type": "socket", "data": {
-            "addr": {"type": "unix", "data": {"path": self.socket}}, "server": false, "reconnect": 1}});
-        qmp.ask("chardev-add", json!({"id": format!("c-{name}"), "backend": backend})).await?;
-        let netdev = json!({"type": "vhost-user", "id": format!("n-{name}"), "chardev": format!("c-{name}")});
-        qmp.ask("netdev_add", netdev).await?;
-        let device = json!({"driver": "virtio-net-pci", "id": format!("d-{name}"), "netdev": format!("n-{name}"),
-            "bus": format!("p{}", self.place), "mac": self.mac, "vectors": 0});
-        qmp.ask("device_add", device).await.map(drop)
+        let mut free = free_places(&qmp.ask("query-pci", json!({})).await?).into_iter();
+        let mut cards = Vec::new();
+        for port in new.iter().filter(|p| !old.contains(p)) {
+            let place = free.next().ok_or_else(|| io::Error::other("it has no place for another card"))?;
+            let card = Card::new(port, place, &self.sockets, cx.paths);
+            match port.is_interface() {
+                true => card.plug(&mut qmp).await?,
+                false => cards.push(card),
+            }
+        }
+        Ok(cards)
     }
 }
 
@@ -259,17 +252,13 @@ fn vm(spec: &Spec) -> Result<&template::Vm, ComputeError> {
     }
 }
 
-/// A local Ethernet address made of a name, as text.
-fn mac(name: &str) -> String {
-    let bytes: Vec<String> = netns::address(name).iter().map(|b| format!("{b:02x}")).collect();
-    bytes.join(":")
-}
-
 #[async_trait]
 impl Workload for Vm {
     const KIND: Kind = Kind::Vm;
+    const PORTS: &'static [&'static str] = &["vhost-user", "tap"];
     const MAIN: &str = "the machine";
     const FRESH: bool = false;
+    const TAP: bool = true;
     const NEEDS: &'static [(&'static str, &'static str)] = &[(QEMU, PACKAGE)];
 
     fn check(&self, spec: &Spec) -> Result<(), ComputeError> {
@@ -280,6 +269,12 @@ impl Workload for Vm {
         if vm(spec)?.accelerator == Accelerator::Kvm && !Path::new("/dev/kvm").exists() {
             let what =
                 "it wants KVM, which this node does not have: say accelerator: auto, or tcg".to_owned();
+            return Err(ComputeError::Image { image: spec.image.clone(), what });
+        }
+        if vm(spec)?.ports == VmPorts::Tap && !Path::new("/dev/net/tun").exists() {
+            let what =
+                "its ports are TAP interfaces, and this node has no /dev/net/tun: say ports: vhost-user"
+                    .to_owned();
             return Err(ComputeError::Image { image: spec.image.clone(), what });
         }
         Ok(())
@@ -305,36 +300,27 @@ impl Workload for Vm {
     }
 
     async fn update(&self, cx: &Context<'_>, before: &Spec) -> Result<bool, ComputeError> {
-        let (old, new) = (&before.ports, &cx.spec.ports);
         if before.params != cx.spec.params {
             // It is told them when it starts.
             return Ok(false);
         }
-        let control = self.control(cx);
-        let mut qmp = self.qmp(cx).await?;
-        for port in old.iter().filter(|p| !new.contains(p)) {
-            if let Err(e) = Self::unplug(&mut qmp, port).await {
-                tracing::info!("a card of function {} is not let go, it is started again: {e}", cx.id);
+        let cards = match self.change(cx, before).await {
+            Ok(cards) => cards,
+            Err(e) => {
+                tracing::info!("function {} is started again for its cards: {e}", cx.id);
                 return Ok(false);
             }
-        }
-        let cards = new.iter().enumerate().filter(|(_, p)| !old.contains(p)).map(|(place, port)| Card {
-            name: port.inside.clone(),
-            mac: mac(&port.outside),
-            socket: self.sockets.of(cx.paths).join(&port.inside),
-            place,
-        });
-        let (cards, id) = (cards.collect::<Vec<Card>>(), cx.id.clone());
+        };
+        let (id, control) = (cx.id.clone(), self.control(cx));
         let cgroup = Cgroup::named(&cx.paths.name);
         let machine = cgroup.processes();
-        drop(qmp);
         // The data plane opens their sockets when this is done.
         tokio::spawn(async move {
             for card in cards {
-                if let Err(e) = card.plug(&control).await
+                if let Err(e) = plug_when_ready(&card, &control).await
                     && cgroup.processes() == machine
                 {
-                    tracing::warn!("function {id} is started again to get its card {}: {e}", card.name);
+                    tracing::warn!("function {id} is started again to get its card {}: {e}", card.name());
                     // Who watches it does so.
                     return cgroup.signal(Signal::SIGKILL);
                 }

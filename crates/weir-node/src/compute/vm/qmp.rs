@@ -1,12 +1,14 @@
 //! QEMU's control socket (QMP): one JSON value a line. Written here: the crate for it generates types for all that QEMU can be asked,
-//! and is maintained passively; we ask for eight things.
+//! and is maintained passively; we ask for nine things.
 
-use std::io;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Interest};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
@@ -36,10 +38,31 @@ impl Qmp {
         in_time(self.ask_patiently(command, arguments)).await
     }
 
+    /// Hands QEMU a descriptor, which it calls by a name.
+    pub(super) async fn give(&mut self, name: &str, fd: &OwnedFd) -> io::Result<()> {
+        in_time(async {
+            let line = line("getfd", json!({"fdname": name}));
+            let stream = self.0.get_ref();
+            let send = || {
+                let fds = [fd.as_raw_fd()];
+                let part = [IoSlice::new(&line.as_bytes()[..1])];
+                let with = [ControlMessage::ScmRights(&fds)];
+                Ok(sendmsg::<()>(stream.as_raw_fd(), &part, &with, MsgFlags::MSG_NOSIGNAL, None)?)
+            };
+            // It goes with the first byte.
+            stream.async_io(Interest::WRITABLE, send).await?;
+            self.0.get_mut().write_all(&line.as_bytes()[1..]).await?;
+            self.answer("getfd").await.map(drop)
+        })
+        .await
+    }
+
     async fn ask_patiently(&mut self, command: &str, arguments: Value) -> io::Result<Value> {
-        let mut line = json!({"execute": command, "arguments": arguments}).to_string();
-        line.push('\n');
-        self.0.get_mut().write_all(line.as_bytes()).await?;
+        self.0.get_mut().write_all(line(command, arguments).as_bytes()).await?;
+        self.answer(command).await
+    }
+
+    async fn answer(&mut self, command: &str) -> io::Result<Value> {
         loop {
             let mut answer = self.line().await?;
             if let Some(value) = answer.get_mut("return") {
@@ -74,6 +97,11 @@ impl Qmp {
             _ => serde_json::from_slice(&bytes).map_err(io::Error::other),
         }
     }
+}
+
+/// A command, as QEMU reads it.
+fn line(command: &str, arguments: Value) -> String {
+    format!("{}\n", json!({"execute": command, "arguments": arguments}))
 }
 
 /// A guest can make events without end: the time is for all of them.

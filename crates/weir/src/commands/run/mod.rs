@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use weir_engine::{Engine, Stopped, Threads, Until, bind_thread};
+use weir_engine::{Engine, Stopped, Threads, TraceRequest, Until, bind_thread};
 use weir_protocol::Event;
 
 use super::{classes, profile, steps};
@@ -70,7 +70,8 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
             }
             true
         };
-        engine.trace(0, GRAPH, filter, args.count, Box::new(print)).map_err(Failure::refused)?;
+        let request = TraceRequest { filter: filter.clone(), count: args.count, functions: Vec::new() };
+        engine.trace(0, GRAPH, request, Box::new(print)).map_err(Failure::refused)?;
     }
 
     let before = report::Times::take();
