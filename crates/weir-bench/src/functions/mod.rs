@@ -1,5 +1,9 @@
-//! Functions of each kind (COMPOSER paper, figures 17 and 19, table 7): what it takes to deploy them, what chains of them cost, and
-//! what a node takes at rest. The daemon is the program that is released, in a namespace between two links.
+//! Functions of each kind (COMPOSER paper, figures 17, 19 and 22, tables 7 and 8): what it takes to deploy them, what chains of them cost,
+//! an IPsec client of some of them, and what a node takes at rest. The daemon is the program that is released, in a namespace between
+//! two links.
+
+mod ipsec;
+mod rest;
 
 use std::fmt::Write;
 use std::fs;
@@ -79,7 +83,7 @@ const KINDS: [Kind; 5] = [
 /// Measures everything; says in `skipped` what could not be.
 pub fn measure(effort: Effort, quick: bool, skipped: &mut Vec<String>) -> Vec<Figure> {
     let mut all = Vec::new();
-    for step in [at_rest, chains, deploy] {
+    for step in [rest::measure, chains, ipsec::measure, deploy] {
         if let Err(e) = step(effort, quick, &mut all, skipped) {
             skipped.push(format!("functions: {e:#}"));
         }
@@ -89,18 +93,6 @@ pub fn measure(effort: Effort, quick: bool, skipped: &mut Vec<String>) -> Vec<Fi
 
 fn figure(what: impl Into<String>, kind: &str, values: impl IntoIterator<Item = f64>) -> Figure {
     Figure { what: what.into(), kind: kind.to_owned(), value: Spread::of(values) }
-}
-
-/// Memory of daemon and data plane without graphs, and the size of the program.
-fn at_rest(_: Effort, _: bool, all: &mut Vec<Figure>, _: &mut Vec<String>) -> Result<()> {
-    let node = Node::start()?;
-    let engine = node.engine()?;
-    let memory = [node.child.id(), engine].map(resident);
-    all.push(figure("daemon at rest, MB", "", [memory[0]]));
-    all.push(figure("data plane at rest, with its packets, MB", "", [memory[1]]));
-    let size = fs::metadata(program()?)?.len() as f64 / f64::from(1 << 20);
-    all.push(figure("the program with its symbols, MB", "", [size]));
-    Ok(())
 }
 
 /// Chains between two hosts: packets of 64 bytes a second, and the time that one takes. Where functions can send to each other
@@ -195,13 +187,6 @@ fn program() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Megabytes of a process.
-fn resident(process: u32) -> f64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap_or_default();
-    line.trim().trim_end_matches(" kB").parse::<f64>().map_or(f64::NAN, |kilobytes| kilobytes / 1024.0)
-}
-
 /// A daemon with its data plane between two links.
 struct Node {
     child: Child,
@@ -212,6 +197,11 @@ struct Node {
 
 impl Node {
     fn start() -> Result<Node> {
+        Node::start_with(None)
+    }
+
+    /// With one more folder of images.
+    fn start_with(more: Option<&Path>) -> Result<Node> {
         let (lab, program) = (Lab::new()?, program()?);
         let folder = Folder::new("functions")?;
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -227,6 +217,7 @@ impl Node {
             .arg(folder.path().join("engine.sock"));
         command.arg("--store").arg(folder.path().join("store.db"));
         command.arg("--images").arg(repository.join("images")).arg("--images").arg(images);
+        command.args(more.into_iter().flat_map(|m| [Path::new("--images"), m]));
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let node = Node { child, program, folder, lab };
         let until = Instant::now() + PATIENCE;
@@ -296,7 +287,7 @@ pub fn markdown(figures: &[Figure]) -> String {
     }
     let mut out = "\n## Functions of each kind\n\nChains of functions that forward, between two links (AF_PACKET, one worker), 64-byte packets as fast as \
                    they are sent; processes send to each other directly, or through the switch; firewalls, a graph each, applied in one request, by the clock of who asks. `dpdk` takes a processor for \
-                   itself. Figure 17 of the COMPOSER paper has 0.78 s for each Docker firewall, table 7 31 MB for a node with native functions.\n\n| |"
+                   itself. Figure 17 of the COMPOSER paper has 0.78 s for each Docker firewall.\n\n| |"
         .to_owned();
     let kinds = KINDS.iter().map(|k| k.name);
     kinds.clone().for_each(|k| _ = write!(out, " {k} |"));
@@ -304,7 +295,7 @@ pub fn markdown(figures: &[Figure]) -> String {
     kinds.clone().for_each(|_| out += "---:|");
     out.push('\n');
     let mut rows: Vec<&str> = Vec::new();
-    for f in figures.iter().filter(|f| !f.kind.is_empty()) {
+    for f in figures.iter().filter(|f| !f.kind.is_empty() && !ipsec::is_own(f) && !rest::is_own(f)) {
         if !rows.contains(&f.what.as_str()) {
             rows.push(&f.what);
         }
@@ -321,7 +312,7 @@ pub fn markdown(figures: &[Figure]) -> String {
     for f in figures.iter().filter(|f| f.kind.is_empty()) {
         _ = writeln!(out, "| {} | {} |", f.what, f.value.show(1));
     }
-    out
+    out + &rest::markdown(figures) + &ipsec::markdown(figures)
 }
 
 #[cfg(test)]
@@ -346,9 +337,12 @@ mod tests {
             figure("chain of 1", "click", [2.0]),
             figure("chain of 1", "native", [1.0]),
             figure("size", "", [9.0]),
+            figure("IPsec client, Mbit/s", "native", [5.0]),
         ];
         let text = markdown(&figures);
         assert!(text.contains("| chain of 1 | 2.00 (2.00–2.00) | – | – | 1.00 (1.00–1.00) | – |"), "{text}");
         assert!(text.contains("| size | 9.0"));
+        assert!(text.contains("| Mbit/s | – | 5.0"), "in a table of its own: {text}");
+        assert!(!text.contains("IPsec client, Mbit/s"), "{text}");
     }
 }
