@@ -5,7 +5,7 @@ use crate::lab::{Lab, Process, host, repository, until, until_pings};
 use crate::node::Node;
 
 /// Makes an OCI layout with a container image of busybox; gives its folder.
-fn layout(lab: &Lab, tag: &str) -> String {
+pub fn layout(lab: &Lab, tag: &str) -> String {
     let layout = lab.path("layout");
     let script = repository().join("scripts/busybox-image").display().to_string();
     host(&[&script, &layout, tag]).ok();
@@ -49,7 +49,7 @@ container:
     )
 }
 
-fn registry(lab: &Lab) -> Process {
+pub fn registry(lab: &Lab) -> Process {
     let config = format!(
         "version: 0.1\nstorage: {{filesystem: {{rootdirectory: {}}}, delete: {{enabled: true}}}}\nhttp: {{addr: '127.0.0.1:5000'}}\n",
         lab.path("registry")

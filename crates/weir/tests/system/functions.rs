@@ -47,7 +47,7 @@ pub fn image(lab: &Lab, name: &str, manifest: &str, scripts: &[(&str, &str)]) ->
 }
 
 /// Forwards between its ports.
-const BRIDGE: &str = "ip link add bridge0 type bridge
+pub const BRIDGE: &str = "ip link add bridge0 type bridge
 for p in $WEIR_PORTS; do ip link set $p master bridge0 up; done
 ip link set bridge0 up";
 

@@ -14,6 +14,7 @@ mod domain;
 mod dpdk;
 mod encrypted;
 mod errors;
+mod faults;
 mod functions;
 mod hangs;
 mod history;

@@ -1,0 +1,204 @@
+//! What others do to functions that are not inline, and to what they are made from: what was there before a change is there after it,
+//! or all that was asked for, and nothing is left behind. Hostile peers of rings and descriptors are the tests' of `weir-io`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use weir_node::compute::cgroup::Cgroup;
+use weir_node::compute::hosted::Paths;
+use weir_node::instance::InstanceId;
+
+use crate::containers::{layout, registry};
+use crate::functions::{BRIDGE, graph, image, left, one_network, state};
+use crate::lab::{Lab, Process, host, poll, repository, until, until_pings};
+use crate::node::Node;
+
+/// The names in the system of a function of the lab's graph.
+fn paths(lab: &Lab, function: &str) -> Paths {
+    Paths::new(lab.path("store/weir.functions").as_ref(), &InstanceId::new(&lab.name("g"), function))
+}
+
+#[test]
+fn a_namespace_that_is_deleted_from_outside_comes_back() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (client, _server) = one_network(&lab);
+    let images = image(&lab, "bridge", "", &[("start", BRIDGE)]);
+    let node = Node::start_with(&lab, &["--images", &images]);
+    let id = lab.name("g");
+    for function in ["bridge", "'null', kind: process"] {
+        let document = crate::functions::graph_of(&lab, &format!("name: {function}"));
+        node.weir(&["apply", &document]).ok();
+        until_pings(&client, "10.0.0.2");
+        let told = || node.weir(&["events", "--graph", &id]).ok().matches("network namespace").count();
+        let before = told();
+        host(&["ip", "netns", "del", &paths(&lab, "f").name]).ok();
+        until("it is told", || told() > before);
+        until("it works", || state(&node, &lab) == "running");
+        until_pings(&client, "10.0.0.2");
+        node.weir(&["delete", &id]).ok();
+        assert_eq!(left(&lab), Vec::<String>::new(), "{function}");
+    }
+    node.end();
+}
+
+/// Passes connections on to the registry, and ends each after so many bytes of answers while a file is there.
+const PROXY: &str = "
+import os, socket, sys, threading
+cut, most = sys.argv[1], int(sys.argv[2])
+def serve(client):
+    server = socket.create_connection(('127.0.0.1', 5000))
+    def answers():
+        passed = 0
+        try:
+            while data := server.recv(4096):
+                passed += len(data)
+                if passed > most and os.path.exists(cut): break
+                client.sendall(data)
+        except OSError: pass
+        for s in (client, server):
+            try: s.shutdown(socket.SHUT_RDWR)
+            except OSError: pass
+    threading.Thread(target=answers, daemon=True).start()
+    try:
+        while data := client.recv(4096): server.sendall(data)
+    except OSError: pass
+listener = socket.create_server(('127.0.0.1', 5001))
+print('ready', flush=True)
+while True: threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+";
+
+/// The registry, behind a line that is cut.
+fn cut_registry(lab: &Lab, cut: &str) -> [Process; 2] {
+    let registry = registry(lab);
+    let proxy = lab.ns("node").spawn(&["/usr/bin/python3", "-c", PROXY, cut, "60000"]);
+    until("the proxy", || proxy.stdout().contains("ready"));
+    [registry, proxy]
+}
+
+#[test]
+fn a_registry_that_dies_half_way_leaves_nothing_and_is_asked_again() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (client, _server) = one_network(&lab);
+    let cut = lab.write("cut", "");
+    let _processes = cut_registry(&lab, &cut);
+    let (from, to) = (format!("oci:{}:one", layout(&lab, "one")), "docker://127.0.0.1:5000/apps/box:1");
+    lab.ns("node").run(&["skopeo", "copy", "--dest-tls-verify=false", &from, to]).ok();
+    let folder = lab.path("images/box");
+    std::fs::create_dir_all(&folder).unwrap();
+    let manifest = "name: box\nkind: container\nports: [left, right]\ncontainer:\n  image: localhost:5001/apps/box:1\n  \
+                    capabilities: [NET_ADMIN]\n  command: [sh, -c, 'ip link add br0 type bridge && brctl addif br0 left && brctl addif br0 right \
+                    && ip link set left up && ip link set right up && ip link set br0 up && exec sleep 100000']\n";
+    std::fs::write(format!("{folder}/function.yaml"), manifest).unwrap();
+    let node = Node::start_with(&lab, &["--images", &lab.path("images")]);
+    let file = graph(&lab, "box", "");
+    let e = node.weir(&["apply", &file]).fails(1);
+    assert!(e.contains("localhost:5001/apps/box:1"), "{e}");
+    assert!(node.weir(&["ps"]).ok().contains("no graphs"));
+    assert_eq!(left(&lab), Vec::<String>::new());
+    let kept = lab.path("store/weir.functions/containers/images");
+    let kept = std::fs::read_dir(kept).into_iter().flatten().count();
+    assert_eq!(kept, 0, "half of an image is kept");
+    std::fs::remove_file(cut).unwrap();
+    node.weir(&["apply", &file]).ok();
+    until_pings(&client, "10.0.0.2");
+    node.weir(&["delete", &lab.name("g")]).ok();
+    assert_eq!(left(&lab), Vec::<String>::new());
+    node.end();
+}
+
+#[test]
+fn an_image_that_the_disk_has_no_space_for_leaves_nothing() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (client, _server) = one_network(&lab);
+    let disk = lab.path("store");
+    std::fs::create_dir(&disk).unwrap();
+    host(&["mount", "-t", "tmpfs", "-o", "size=4m", "weir-test", &disk]).ok();
+    let images = image(&lab, "large", "", &[("start", BRIDGE)]);
+    let large = format!("{images}/large/large");
+    std::fs::write(&large, vec![1; 8 << 20]).unwrap();
+    let node = Node::start_with(&lab, &["--images", &images]);
+    // The disk itself is a mount of the lab.
+    let before = left(&lab);
+    let e = node.weir(&["apply", &graph(&lab, "large", "")]).fails(1);
+    assert!(e.contains("cannot be copied") && e.contains("No space left"), "{e}");
+    assert_eq!(left(&lab), before);
+    assert!(node.weir(&["ps"]).ok().contains("no graphs"));
+    std::fs::remove_file(large).unwrap();
+    node.weir(&["apply", &graph(&lab, "large", "")]).ok();
+    until_pings(&client, "10.0.0.2");
+    node.weir(&["delete", &lab.name("g")]).ok();
+    assert_eq!(left(&lab), before);
+    node.end();
+}
+
+/// client - native - container - process - server
+fn chain(lab: &Lab) -> String {
+    let mut text = format!(
+        "id: {}\nname: g\nSFs:\n  - {{id: n, name: bridge, ports: [{{id: left}}, {{id: right}}]}}\n  \
+         - {{id: c, name: box-bridge, ports: [{{id: left}}, {{id: right}}]}}\n  \
+         - {{id: p, name: 'null', kind: process, ports: [{{id: left}}, {{id: right}}]}}\n\
+         saps:\n  - {{id: lan, type: interface, interface: {{if-name: lan}}}}\n  - {{id: wan, type: interface, interface: {{if-name: wan}}}}\nflowrules:\n",
+        lab.name("g")
+    );
+    let places = ["sap:lan", "sf:n:left", "sf:n:right", "sf:c:left", "sf:c:right", "sf:p:left", "sf:p:right", "sap:wan"];
+    for (i, pair) in places.chunks(2).enumerate() {
+        for (id, from, to) in [("a", pair[0], pair[1]), ("b", pair[1], pair[0])] {
+            text += &format!(
+                "  - {{id: {id}{i}, priority: 1, match: {{port_in: '{from}'}}, actions: {{output_to_port: '{to}'}}}}\n"
+            );
+        }
+    }
+    lab.write("chain.yaml", text)
+}
+
+#[test]
+fn a_daemon_that_is_killed_while_it_deploys_leaves_the_whole_graph_or_nothing() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (client, _server) = one_network(&lab);
+    let images = image(&lab, "bridge", "", &[("start", BRIDGE)]);
+    host(&["cp", "-r", &repository().join("examples/container/box-bridge").display().to_string(), &images]).ok();
+    let script = repository().join("scripts/busybox-image").display().to_string();
+    host(&[&script, &format!("{images}/box-bridge/layout")]).ok();
+    let options = ["--images", &images];
+    let (id, file) = (lab.name("g"), chain(&lab));
+    let mut node = Node::start_with(&lab, &options);
+    let (mut whole, mut none) = (0, 0);
+    for delay in [0, 20, 60, 120, 200, 300, 450, 700, 1200] {
+        let apply = lab.ns("node").spawn_weir(&["apply", &file]);
+        std::thread::sleep(Duration::from_millis(delay));
+        node.crash();
+        apply.wait();
+        node = Node::start_with(&lab, &options);
+        // What was stored is done; what was not is undone.
+        let listed = || node.weir(&["--json", "ps"]).json();
+        until("the graph is whole or nothing of it is there", || match listed()[0]["state"].as_str() {
+            Some(state) => state == "running",
+            None => left(&lab).is_empty(),
+        });
+        if listed()[0].is_null() {
+            none += 1;
+            continue;
+        }
+        whole += 1;
+        until_pings(&client, "10.0.0.2");
+        node.weir(&["delete", &id]).ok();
+        assert_eq!(left(&lab), Vec::<String>::new(), "after {delay} ms");
+    }
+    assert!(none > 0, "it was always ready before the daemon was killed");
+    // And while it removes one.
+    node.weir(&["apply", &file]).ok();
+    let of = |function: &str| Cgroup::named(&paths(&lab, function).name);
+    assert!(["n", "c", "p"].iter().all(|f| of(f).exists()), "{whole} {none}");
+    let delete = lab.ns("node").spawn_weir(&["delete", &id]);
+    std::thread::sleep(Duration::from_millis(30));
+    node.crash();
+    delete.wait();
+    let node = Node::start_with(&lab, &options);
+    if !node.weir(&["--json", "ps"]).json()[0].is_null() {
+        node.weir(&["delete", &id]).ok();
+    }
+    assert!(poll(200, || left(&lab).is_empty()), "{:?}", left(&lab));
+    let functions = lab.path("store/weir.functions");
+    assert!(!Path::new(&functions).join(&paths(&lab, "n").name).exists());
+    node.end();
+}
