@@ -292,7 +292,7 @@ fn who_watches_a_graph_sees_all_packets() {
         engine.until_direct(0, true);
         more(&there);
         let command = match key % 2 {
-            0 => Ask::Trace { graph: "g".into(), filter: "udp".into(), count: 3 },
+            0 => Ask::Trace { graph: "g".into(), filter: "udp".into(), count: 3, functions: Vec::new() },
             _ => Ask::Capture {
                 graph: "g".into(),
                 points: vec!["there".into()],

@@ -113,7 +113,12 @@ impl Drop for Running {
 }
 
 /// Measures all ways.
-pub(super) fn measure(effort: Effort, _: bool, all: &mut Vec<Figure>, skipped: &mut Vec<String>) -> Result<()> {
+pub(super) fn measure(
+    effort: Effort,
+    _: bool,
+    all: &mut Vec<Figure>,
+    skipped: &mut Vec<String>,
+) -> Result<()> {
     for (name, package) in [("iperf3", "iperf3"), ("swanctl", "strongswan-swanctl"), ("umoci", "umoci")] {
         program(name, package)?;
     }
@@ -269,7 +274,8 @@ pub(super) fn markdown(figures: &[Figure]) -> String {
     }
     _ = write!(out, "| of *alone* |");
     for way in WAYS {
-        let ratio = of(RATE, way).zip(of(RATE, WAYS[0])).map(|(a, b)| a.value.median / b.value.median * 100.0);
+        let ratio =
+            of(RATE, way).zip(of(RATE, WAYS[0])).map(|(a, b)| a.value.median / b.value.median * 100.0);
         _ = write!(out, " {} |", ratio.map_or("–".to_owned(), |r| format!("{r:.0} %")));
     }
     out.push('\n');
@@ -297,7 +303,8 @@ mod tests {
         assert_eq!(template.ports.len(), 2);
         for says in [NATIVE, "name: ipsec-box"] {
             let sap = |name: &str| format!("type: interface, interface: {{if-name: {name}}}");
-            let text = super::super::graph("vpn", &[(says, ["inside", "outside"])], &[sap("lan"), sap("wan")]);
+            let text =
+                super::super::graph("vpn", &[(says, ["inside", "outside"])], &[sap("lan"), sap("wan")]);
             weir_model::graph::ServiceGraph::parse(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
         }
     }

@@ -104,7 +104,8 @@ pub(super) fn markdown(figures: &[Figure]) -> String {
     for c in &CONFIGURATIONS {
         let cell = |what: &str, column: usize| {
             let found = figures.iter().find(|f| f.what == what && f.kind == c.name);
-            let paper = c.paper.and_then(|p| p.get(column).copied()).map_or(String::new(), |p| format!(" ({p})"));
+            let paper =
+                c.paper.and_then(|p| p.get(column).copied()).map_or(String::new(), |p| format!(" ({p})"));
             found.map_or("–".to_owned(), |f| format!("{:.1}", f.value.median)) + &paper
         };
         _ = writeln!(out, "| {} | {} | {} |", c.name, cell(MEMORY, 0), cell(DISK, 1));

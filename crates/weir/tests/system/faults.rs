@@ -140,7 +140,16 @@ fn chain(lab: &Lab) -> String {
          saps:\n  - {{id: lan, type: interface, interface: {{if-name: lan}}}}\n  - {{id: wan, type: interface, interface: {{if-name: wan}}}}\nflowrules:\n",
         lab.name("g")
     );
-    let places = ["sap:lan", "sf:n:left", "sf:n:right", "sf:c:left", "sf:c:right", "sf:p:left", "sf:p:right", "sap:wan"];
+    let places = [
+        "sap:lan",
+        "sf:n:left",
+        "sf:n:right",
+        "sf:c:left",
+        "sf:c:right",
+        "sf:p:left",
+        "sf:p:right",
+        "sap:wan",
+    ];
     for (i, pair) in places.chunks(2).enumerate() {
         for (id, from, to) in [("a", pair[0], pair[1]), ("b", pair[1], pair[0])] {
             text += &format!(
@@ -156,7 +165,8 @@ fn a_daemon_that_is_killed_while_it_deploys_leaves_the_whole_graph_or_nothing() 
     let lab = Lab::new(&["client", "node", "server"]);
     let (client, _server) = one_network(&lab);
     let images = image(&lab, "bridge", "", &[("start", BRIDGE)]);
-    host(&["cp", "-r", &repository().join("examples/container/box-bridge").display().to_string(), &images]).ok();
+    host(&["cp", "-r", &repository().join("examples/container/box-bridge").display().to_string(), &images])
+        .ok();
     let script = repository().join("scripts/busybox-image").display().to_string();
     host(&[&script, &format!("{images}/box-bridge/layout")]).ok();
     let options = ["--images", &images];

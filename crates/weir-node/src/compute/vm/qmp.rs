@@ -41,7 +41,7 @@ impl Qmp {
     /// Hands QEMU a descriptor, which it calls by a name.
     pub(super) async fn give(&mut self, name: &str, fd: &OwnedFd) -> io::Result<()> {
         in_time(async {
-            let line = line("getfd", json!({"fdname": name}));
+            let line = line("getfd", &json!({"fdname": name}));
             let stream = self.0.get_ref();
             let send = || {
                 let fds = [fd.as_raw_fd()];
@@ -58,7 +58,7 @@ impl Qmp {
     }
 
     async fn ask_patiently(&mut self, command: &str, arguments: Value) -> io::Result<Value> {
-        self.0.get_mut().write_all(line(command, arguments).as_bytes()).await?;
+        self.0.get_mut().write_all(line(command, &arguments).as_bytes()).await?;
         self.answer(command).await
     }
 
@@ -100,7 +100,7 @@ impl Qmp {
 }
 
 /// A command, as QEMU reads it.
-fn line(command: &str, arguments: Value) -> String {
+fn line(command: &str, arguments: &Value) -> String {
     format!("{}\n", json!({"execute": command, "arguments": arguments}))
 }
 
