@@ -1,0 +1,425 @@
+//! The event loop of one core: its connections, their request objects, and what a function does with them.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+use slab::Slab;
+
+use crate::requests::Requests;
+use crate::{BUFFER_SIZE, Buffer, Error, Function, ServerId, Store};
+
+/// Bytes that may wait to be sent on one connection.
+pub const SEND_LIMIT: usize = 4 << 20;
+
+/// Connections that one core may have.
+pub(crate) const MAX_CONNECTIONS: usize = 1 << 24;
+
+/// Tokens from here on are listening sockets.
+const LISTENERS: usize = MAX_CONNECTIONS;
+
+/// The token of the waker that stops the loop.
+pub(crate) const STOP: Token = Token(usize::MAX - 1);
+
+/// Buffers read from one connection before the others have their turn, and connections accepted at once.
+const TURN: usize = 32;
+
+/// Names a connection of one core. A name is not used again for another connection, so one that was closed stays unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Connection {
+    index: u32,
+    core: u32,
+    generation: u64,
+}
+
+#[derive(Debug)]
+struct Socket {
+    stream: TcpStream,
+    generation: u64,
+    /// `None`: opened by [`Core::connect`].
+    server: Option<ServerId>,
+    connected: bool,
+    /// The peer sends no more.
+    ended: bool,
+    /// Closed by the function; still here until all is sent.
+    closing: bool,
+    request: Option<usize>,
+    /// What waits to be sent; of the first, `sent` bytes are gone.
+    queue: VecDeque<Buffer>,
+    queued: usize,
+    sent: usize,
+}
+
+/// One core of a running function: what its callbacks work with. Not shared between threads.
+#[derive(Debug)]
+pub struct Core<F: Function> {
+    number: u32,
+    poll: Poll,
+    listeners: Vec<TcpListener>,
+    sockets: Slab<Socket>,
+    requests: Requests<F::Request>,
+    store: Arc<Store>,
+    generation: u64,
+    /// Sockets and listeners that had more than their turn.
+    again: Vec<Token>,
+    /// Connections that failed while a callback ran.
+    failed: Vec<(Connection, Error)>,
+}
+
+impl<F: Function> Core<F> {
+    pub(crate) fn new(
+        number: u32,
+        poll: Poll,
+        listeners: Vec<TcpListener>,
+        store: Arc<Store>,
+    ) -> Result<Self, Error> {
+        let mut core = Self {
+            number,
+            poll,
+            listeners,
+            sockets: Slab::new(),
+            requests: Requests::new(),
+            store,
+            generation: 0,
+            again: Vec::new(),
+            failed: Vec::new(),
+        };
+        for (n, listener) in core.listeners.iter_mut().enumerate() {
+            let registered =
+                core.poll.registry().register(listener, Token(LISTENERS + n), Interest::READABLE);
+            registered.map_err(|source| Error::Io { what: "watch a listening socket", source })?;
+        }
+        Ok(core)
+    }
+
+    /// The number of this core's loop, from 0.
+    pub fn number(&self) -> usize {
+        self.number as usize
+    }
+
+    /// State shared by all cores.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Request objects on this core.
+    pub fn requests(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Open connections on this core, also those that only have something left to send.
+    pub fn connections(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Opens a connection, without waiting for it: data may be sent at once, a failure arrives as an error event.
+    pub fn connect(&mut self, to: SocketAddr) -> Result<Connection, Error> {
+        let stream = TcpStream::connect(to).map_err(|source| Error::Io { what: "connect", source })?;
+        self.add(stream, None)
+    }
+
+    /// Sends a buffer behind what was sent before, without waiting. A failure arrives as an error event.
+    ///
+    /// Errors: [`Error::UnknownConnection`], also after [`Core::close`]; [`Error::SendQueueFull`], then nothing of `data` is sent.
+    pub fn send(&mut self, connection: Connection, data: Buffer) -> Result<(), Error> {
+        let socket = self.socket(connection)?;
+        if socket.queued + data.len() > SEND_LIMIT {
+            return Err(Error::SendQueueFull);
+        }
+        if data.is_empty() {
+            return Ok(());
+        }
+        socket.queued += data.len();
+        socket.queue.push_back(data);
+        if socket.queue.len() == 1
+            && let Err(error) = flush(socket)
+        {
+            self.failed.push((connection, error));
+        }
+        Ok(())
+    }
+
+    /// Sends bytes, as [`Core::send`] does with a buffer: all of them or, on an error, none.
+    pub fn send_bytes(&mut self, connection: Connection, data: &[u8]) -> Result<(), Error> {
+        if self.socket(connection)?.queued + data.len() > SEND_LIMIT {
+            return Err(Error::SendQueueFull);
+        }
+        data.chunks(BUFFER_SIZE).try_for_each(|chunk| {
+            let mut buffer = Buffer::new();
+            buffer.append(chunk);
+            self.send(connection, buffer)
+        })
+    }
+
+    /// Closes a connection once all that was sent before is out. Its request object is unlinked now, and no callback comes any more.
+    /// A peer that reads nothing holds the connection's buffers, at most [`SEND_LIMIT`] bytes, until it ends or resets.
+    pub fn close(&mut self, connection: Connection) -> Result<(), Error> {
+        let socket = self.socket(connection)?;
+        socket.closing = true;
+        let request = socket.request.take();
+        if socket.queue.is_empty() {
+            self.remove(connection);
+        }
+        if let Some(key) = request {
+            self.requests.unlink(key);
+        }
+        Ok(())
+    }
+
+    /// Links a new request object to a connection.
+    pub fn attach(&mut self, connection: Connection, request: F::Request) -> Result<(), Error> {
+        if self.socket(connection)?.request.is_some() {
+            return Err(Error::RequestExists);
+        }
+        let key = self.requests.add(request);
+        self.socket(connection)?.request = Some(key);
+        Ok(())
+    }
+
+    /// Links the request object of one connection to another as well.
+    pub fn link(&mut self, connection: Connection, from: Connection) -> Result<(), Error> {
+        let key = self.socket(from)?.request.ok_or(Error::NoRequest)?;
+        let socket = self.socket(connection)?;
+        if socket.request.is_some() {
+            return Err(Error::RequestExists);
+        }
+        socket.request = Some(key);
+        self.requests.link(key);
+        Ok(())
+    }
+
+    /// The request object of a connection.
+    pub fn request(&mut self, connection: Connection) -> Result<&mut F::Request, Error> {
+        let key = self.socket(connection)?.request.ok_or(Error::NoRequest)?;
+        Ok(self.requests.get(key))
+    }
+
+    /// Unlinks the request object of a connection; returns it if this was its last link. If the peer closed its side before, the
+    /// connection is closed too.
+    pub fn unlink(&mut self, connection: Connection) -> Result<Option<F::Request>, Error> {
+        let socket = self.socket(connection)?;
+        let key = socket.request.take().ok_or(Error::NoRequest)?;
+        if socket.ended {
+            self.close(connection)?;
+        }
+        Ok(self.requests.unlink(key))
+    }
+
+    /// The server that accepted a connection; `None` if [`Core::connect`] opened it.
+    pub fn server(&mut self, connection: Connection) -> Result<Option<ServerId>, Error> {
+        Ok(self.socket(connection)?.server)
+    }
+
+    /// Runs until `stop` is set and the waker of [`STOP`] fires.
+    pub(crate) fn run(&mut self, function: &mut F, stop: &AtomicBool) -> Result<(), Error> {
+        let mut events = Events::with_capacity(1024);
+        while !stop.load(Ordering::Acquire) {
+            let wait = (!self.again.is_empty()).then_some(Duration::ZERO);
+            match self.poll.poll(&mut events, wait) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                polled => polled.map_err(|source| Error::Io { what: "wait for events", source })?,
+            }
+            for token in std::mem::take(&mut self.again) {
+                self.readable(function, token);
+                self.report(function);
+            }
+            for event in &events {
+                if event.is_writable() {
+                    self.writable(function, event.token());
+                }
+                if event.is_readable() || event.is_error() || event.is_read_closed() {
+                    self.readable(function, event.token());
+                }
+                self.report(function);
+            }
+        }
+        Ok(())
+    }
+
+    fn readable(&mut self, function: &mut F, token: Token) {
+        if token == STOP {
+        } else if token.0 >= LISTENERS {
+            self.accept(function, ServerId(token.0 - LISTENERS));
+        } else if let Some(socket) = self.sockets.get(token.0) {
+            self.read(function, self.name(token.0, socket.generation));
+        }
+    }
+
+    fn accept(&mut self, function: &mut F, server: ServerId) {
+        for _ in 0..TURN {
+            match self.listeners[server.0].accept() {
+                Ok((stream, _)) => {
+                    // A connection that cannot be watched is refused by dropping it.
+                    if let Ok(connection) = self.add(stream, Some(server)) {
+                        function.accept(self, connection, server);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // The peer was gone already.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                // Files or memory are used up: the connection waits in the kernel for the next turn.
+                Err(_) => {
+                    std::thread::sleep(Duration::from_millis(1));
+                    break;
+                }
+            }
+        }
+        self.again.push(Token(LISTENERS + server.0));
+    }
+
+    fn read(&mut self, function: &mut F, connection: Connection) {
+        for _ in 0..TURN {
+            // The callback of the last buffer may have closed the connection.
+            let Ok(socket) = self.socket(connection) else { return };
+            if !socket.connected || socket.ended {
+                return;
+            }
+            let mut buffer = Buffer::new();
+            match buffer.fill(&mut socket.stream) {
+                Ok(0) => {
+                    socket.ended = true;
+                    function.error(self, connection, &Error::PeerClosed);
+                    if self.socket(connection).is_ok_and(|s| s.request.is_none()) {
+                        let _ = self.close(connection);
+                    }
+                    return;
+                }
+                Ok(_) => function.read(self, connection, buffer),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(source) => {
+                    return self.fail(function, connection, &Error::Io { what: "receive", source });
+                }
+            }
+        }
+        self.again.push(Token(connection.index as usize));
+    }
+
+    /// A connection was made, or failed to be, or takes more data.
+    fn writable(&mut self, function: &mut F, token: Token) {
+        let Some(socket) = self.sockets.get_mut(token.0) else { return };
+        let outcome = connected(socket).and_then(|()| flush(socket));
+        let (done, generation) = (socket.closing && socket.queue.is_empty(), socket.generation);
+        let connection = self.name(token.0, generation);
+        match outcome {
+            Err(error) => self.fail(function, connection, &error),
+            Ok(()) if done => self.remove(connection),
+            Ok(()) => {}
+        }
+    }
+
+    /// Hands the failures of sending to the function, which its callbacks were not to wait for.
+    fn report(&mut self, function: &mut F) {
+        while let Some((connection, error)) = self.failed.pop() {
+            self.fail(function, connection, &error);
+        }
+    }
+
+    /// Hands an error to the function, unless it closed the connection before, and closes the connection.
+    fn fail(&mut self, function: &mut F, connection: Connection, error: &Error) {
+        if self.socket(connection).is_ok() {
+            function.error(self, connection, error);
+        }
+        if let Ok(socket) = self.socket(connection) {
+            socket.queue.clear();
+            let _ = self.close(connection);
+        } else {
+            self.remove(connection);
+        }
+    }
+
+    fn add(&mut self, mut stream: TcpStream, server: Option<ServerId>) -> Result<Connection, Error> {
+        if self.sockets.len() >= MAX_CONNECTIONS {
+            return Err(Error::TooManyConnections);
+        }
+        let entry = self.sockets.vacant_entry();
+        let index = entry.key();
+        self.poll
+            .registry()
+            .register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)
+            .map_err(|source| Error::Io { what: "watch a connection", source })?;
+        // Requests and replies are small, and wait for each other.
+        let _ = stream.set_nodelay(true);
+        self.generation += 1;
+        entry.insert(Socket {
+            stream,
+            generation: self.generation,
+            server,
+            connected: server.is_some(),
+            ended: false,
+            closing: false,
+            request: None,
+            queue: VecDeque::new(),
+            queued: 0,
+            sent: 0,
+        });
+        Ok(self.name(index, self.generation))
+    }
+
+    /// Takes a connection away, if it is still there.
+    fn remove(&mut self, connection: Connection) {
+        let index = connection.index as usize;
+        if self.sockets.get(index).is_some_and(|s| s.generation == connection.generation) {
+            let mut socket = self.sockets.remove(index);
+            let _ = self.poll.registry().deregister(&mut socket.stream);
+        }
+    }
+
+    fn name(&self, index: usize, generation: u64) -> Connection {
+        Connection { index: index as u32, core: self.number, generation }
+    }
+
+    /// The socket of a connection that the function has not closed.
+    fn socket(&mut self, connection: Connection) -> Result<&mut Socket, Error> {
+        self.sockets
+            .get_mut(connection.index as usize)
+            .filter(|s| s.generation == connection.generation && connection.core == self.number && !s.closing)
+            .ok_or(Error::UnknownConnection)
+    }
+}
+
+/// Whether the connection is made: `Ok` also as long as that is open.
+fn connected(socket: &mut Socket) -> Result<(), Error> {
+    if socket.connected {
+        return Ok(());
+    }
+    let outcome = match socket.stream.take_error() {
+        Ok(Some(error)) | Err(error) => Err(error),
+        Ok(None) => match socket.stream.peer_addr() {
+            Ok(_) => {
+                socket.connected = true;
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),
+            Err(error) => Err(error),
+        },
+    };
+    outcome.map_err(|source| Error::Io { what: "connect", source })
+}
+
+/// Sends as much as the kernel takes.
+fn flush(socket: &mut Socket) -> Result<(), Error> {
+    while socket.connected
+        && let Some(first) = socket.queue.front()
+    {
+        match socket.stream.write(&first[socket.sent..]) {
+            Ok(n) => {
+                socket.sent += n;
+                if socket.sent == first.len() {
+                    socket.queued -= first.len();
+                    socket.sent = 0;
+                    socket.queue.pop_front();
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(source) => return Err(Error::Io { what: "send", source: io::Error::from(source.kind()) }),
+        }
+    }
+    Ok(())
+}

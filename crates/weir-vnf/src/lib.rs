@@ -1,0 +1,103 @@
+//! A library for network functions that end TCP connections (after libVNF), on the kernel's stack.
+//!
+//! A function is a type with the trait [`Function`]: it is called when a connection is accepted, when data arrives, and when a
+//! connection ends or fails. [`Vnf`] runs one event loop a core, each pinned, each with a copy of the function and its own listening
+//! sockets (SO_REUSEPORT); a connection stays on the core that accepted or opened it, so that nothing but the [`Store`] is shared.
+//!
+//! A **request object** (`Function::Request`) carries a request's state from one callback to the next. Several connections may be linked
+//! to one object; it goes when the last of them is unlinked or closed.
+//!
+//! ```
+//! use weir_vnf::{Buffer, Connection, Core, Function, Vnf};
+//!
+//! /// Sends back what it receives.
+//! struct Echo;
+//!
+//! impl Function for Echo {
+//!     type Request = ();
+//!     fn read(&mut self, core: &mut Core<Self>, connection: Connection, data: Buffer) {
+//!         if core.send(connection, data).is_err() {
+//!             let _ = core.close(connection); // The peer does not read.
+//!         }
+//!     }
+//! }
+//!
+//! let mut vnf = Vnf::new(2);
+//! let (_, address) = vnf.server("127.0.0.1:0".parse()?)?;
+//! let running = vnf.start(|| Echo)?;
+//!
+//! use std::io::{Read, Write};
+//! let mut client = std::net::TcpStream::connect(address)?;
+//! client.write_all(b"hello")?;
+//! let mut reply = [0; 5];
+//! client.read_exact(&mut reply)?;
+//! assert_eq!(&reply, b"hello");
+//! running.stop()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod buffer;
+mod core;
+mod requests;
+mod store;
+mod vnf;
+
+pub use buffer::{BUFFER_SIZE, Buffer};
+pub use core::{Connection, Core, SEND_LIMIT};
+pub use store::Store;
+pub use vnf::{Running, ServerId, Vnf};
+
+/// What a network function does. One value of it lives on each core; no two callbacks of a core run at once. A callback must not block:
+/// the other connections of its core wait for it.
+pub trait Function: Sized + 'static {
+    /// State of one request.
+    type Request: 'static;
+
+    /// A server of this function accepted a connection.
+    fn accept(&mut self, core: &mut Core<Self>, connection: Connection, server: ServerId) {
+        let _ = (core, connection, server);
+    }
+
+    /// Data has come. TCP is a stream: the buffer may hold a part of a message, or several.
+    fn read(&mut self, core: &mut Core<Self>, connection: Connection, data: Buffer);
+
+    /// The peer will send nothing more ([`Error::PeerClosed`]), or the connection failed. After a failure it is closed by the library when
+    /// this returns. After `PeerClosed` it is closed at once if no request object is linked to it, else when that is unlinked: so a peer
+    /// that half-closes behind its request gets its reply.
+    fn error(&mut self, core: &mut Core<Self>, connection: Connection, error: &Error) {
+        let _ = (core, connection, error);
+    }
+}
+
+/// Why a call, or a connection, failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The connection was closed, or never was.
+    #[error("no such connection on this core: it was closed, or belongs to another core")]
+    UnknownConnection,
+    /// The connection has a request object already.
+    #[error("the connection has a request object already: unlink it first")]
+    RequestExists,
+    /// The connection has no request object.
+    #[error("the connection has no request object: attach or link one first")]
+    NoRequest,
+    /// The peer does not read as fast as is sent.
+    #[error("more than {SEND_LIMIT} bytes wait to be sent on this connection")]
+    SendQueueFull,
+    /// This core has as many connections as it can name.
+    #[error("too many connections on one core: at most {}", core::MAX_CONNECTIONS)]
+    TooManyConnections,
+    /// The peer has closed its side.
+    #[error("the peer closed its side of the connection")]
+    PeerClosed,
+    /// The operating system refused.
+    #[error("the operating system refused: {what}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Its answer.
+        source: std::io::Error,
+    },
+}

@@ -1,0 +1,177 @@
+//! A network function before it starts, and while it runs.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use mio::net::TcpListener;
+use mio::{Poll, Waker};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::core::STOP;
+use crate::{Core, Error, Function, Store};
+
+/// Connections that wait to be accepted, per server and core.
+const BACKLOG: i32 = 1024;
+
+/// A server of a function: the n-th that was made by [`Vnf::server`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ServerId(pub(crate) usize);
+
+/// A network function that has not started.
+#[derive(Debug)]
+pub struct Vnf {
+    /// For each core, its listening socket of each server.
+    cores: Vec<Vec<TcpListener>>,
+    store: Arc<Store>,
+}
+
+impl Vnf {
+    /// A function with `cores` event loops, at least one.
+    pub fn new(cores: usize) -> Self {
+        Self { cores: (0..cores.max(1)).map(|_| Vec::new()).collect(), store: Arc::new(Store::new()) }
+    }
+
+    /// Listens for TCP connections at an address; returns the server and its address, with the port that was chosen if 0 was asked for.
+    /// The kernel spreads connections over the cores.
+    pub fn server(&mut self, address: SocketAddr) -> Result<(ServerId, SocketAddr), Error> {
+        let mut bound = address;
+        let mut listeners = Vec::new();
+        for _ in &self.cores {
+            let listener = listen(bound).map_err(io("listen"))?;
+            bound = listener.local_addr().map_err(io("listen"))?;
+            listeners.push(listener);
+        }
+        let id = ServerId(self.cores[0].len());
+        for (core, listener) in self.cores.iter_mut().zip(listeners) {
+            core.push(listener);
+        }
+        Ok((id, bound))
+    }
+
+    /// Starts the loops, each on a thread of its own, pinned to a CPU that this process may use. `function` makes the function of each
+    /// core, on that core's thread.
+    pub fn start<F: Function>(
+        self,
+        function: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Result<Running, Error> {
+        let function = Arc::new(function);
+        let polls: Vec<Poll> = self
+            .cores
+            .iter()
+            .map(|_| Poll::new())
+            .collect::<Result<_, _>>()
+            .map_err(io("make an epoll set"))?;
+        let wakers = polls
+            .iter()
+            .map(|p| Waker::new(p.registry(), STOP))
+            .collect::<Result<_, _>>()
+            .map_err(io("make a waker"))?;
+        let stop = Arc::new(Stop { asked: AtomicBool::new(false), wakers });
+        let mut running = Running { stop: stop.clone(), threads: Vec::new() };
+        let cpus = usable_cpus();
+        for (n, (listeners, poll)) in self.cores.into_iter().zip(polls).enumerate() {
+            let (store, function, stop) = (self.store.clone(), function.clone(), EndAll(stop.clone()));
+            let cpu = cpus.get(n % cpus.len().max(1)).copied();
+            let thread = std::thread::Builder::new().name(format!("vnf-{n}")).spawn(move || {
+                // Pinning is for speed: a function that may not be pinned is still right.
+                let mut set = CpuSet::new();
+                if let Some(cpu) = cpu
+                    && set.set(cpu).is_ok()
+                {
+                    let _ = sched_setaffinity(Pid::from_raw(0), &set);
+                }
+                Core::new(n as u32, poll, listeners, store)?.run(&mut function(), &stop.0.asked)
+            });
+            running.threads.push(thread.map_err(io("start a thread"))?);
+        }
+        Ok(running)
+    }
+}
+
+/// How the loops of a function are stopped.
+#[derive(Debug)]
+struct Stop {
+    asked: AtomicBool,
+    wakers: Vec<Waker>,
+}
+
+impl Stop {
+    fn ask(&self) {
+        self.asked.store(true, Ordering::Release);
+        for waker in &self.wakers {
+            // It fails only if a wake-up waits already.
+            let _ = waker.wake();
+        }
+    }
+}
+
+/// Stops all loops when one ends, also by a panic: half a function would look alive.
+struct EndAll(Arc<Stop>);
+
+impl Drop for EndAll {
+    fn drop(&mut self) {
+        self.0.ask();
+    }
+}
+
+/// A function that runs. Dropping it stops it.
+#[derive(Debug)]
+pub struct Running {
+    stop: Arc<Stop>,
+    threads: Vec<JoinHandle<Result<(), Error>>>,
+}
+
+impl Running {
+    /// Stops all loops and closes their connections; the first error that a loop ended with.
+    ///
+    /// # Panics
+    /// If a callback panicked.
+    pub fn stop(self) -> Result<(), Error> {
+        self.stop.ask();
+        self.wait()
+    }
+
+    /// Waits until the loops have ended, which they do together, when one of them fails; its error.
+    ///
+    /// # Panics
+    /// If a callback panicked.
+    pub fn wait(mut self) -> Result<(), Error> {
+        let threads = std::mem::take(&mut self.threads);
+        threads
+            .into_iter()
+            .try_for_each(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.ask();
+        for thread in std::mem::take(&mut self.threads) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn io(what: &'static str) -> impl Fn(std::io::Error) -> Error {
+    move |source| Error::Io { what, source }
+}
+
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(TcpListener::from_std(socket.into()))
+}
+
+/// The CPUs that this process may use.
+fn usable_cpus() -> Vec<usize> {
+    let set = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
+    (0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).collect()
+}
