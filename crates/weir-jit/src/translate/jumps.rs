@@ -63,7 +63,7 @@ impl Translator<'_, '_> {
     /// Where a jump to a target goes, and with what.
     pub fn edge(&mut self, target: &Target, supplied: &[ir::Value]) -> (ir::Block, Vec<BlockArg>) {
         let args = self.edge_args(target, supplied);
-        let lane = self.lanes.from_outside(&self.here, target.block);
+        let lane = self.lanes.entered_from_outside(&self.here, target.block);
         self.jumps.reach(&mut self.code, &mut self.packet, target.block);
         if self.jumps.loops[target.block.0 as usize].is_none() && lane.is_none() {
             return (self.jumps.blocks[target.block.0 as usize], args);
@@ -82,7 +82,7 @@ impl Translator<'_, '_> {
     /// A block of its own that goes to a target.
     pub fn path(&mut self, target: &Target, supplied: &[ir::Value]) -> ir::Block {
         let args = self.edge_args(target, supplied);
-        let lane = self.lanes.from_outside(&self.here, target.block);
+        let lane = self.lanes.entered_from_outside(&self.here, target.block);
         self.jumps.reach(&mut self.code, &mut self.packet, target.block);
         if args.is_empty() && self.jumps.loops[target.block.0 as usize].is_none() && lane.is_none() {
             return self.jumps.blocks[target.block.0 as usize];

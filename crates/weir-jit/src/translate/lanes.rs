@@ -68,7 +68,7 @@ impl LaneState {
     }
 
     /// The fork and the lane of a block that the current one leads to from outside of the lanes.
-    pub fn from_outside(&self, here: &Here<'_>, to: BlockId) -> Option<(usize, usize)> {
+    pub fn entered_from_outside(&self, here: &Here<'_>, to: BlockId) -> Option<(usize, usize)> {
         let place = self.of.place(to)?;
         let inside = self.group(here.block).is_some_and(|g| g.fork == place.0);
         (self.parting || !inside).then_some(place)

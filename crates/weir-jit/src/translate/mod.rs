@@ -188,7 +188,7 @@ impl<'a, 'b> Translator<'a, 'b> {
         self.tables.given = self.tables.blocks_given_rows(&self.here, &self.lanes, slow);
         for &id in &order {
             self.take_params(id);
-            // Out of the way of the packets that pass.
+            // Apart from the code of the packets that pass.
             if self.known.uses.exceptions[id.0 as usize] || slow.has(id) {
                 self.code.b.set_cold_block(self.jumps.blocks[id.0 as usize]);
             }

@@ -2,7 +2,7 @@
 //!
 //! What only passes from a packet to a key, from a row to a packet, or is compared or summed on the path, need not be
 //! turned round. So many values have two forms, and the compiler keeps those that something uses. Neighbours that go
-//! the same way, as the two addresses or the two ports, go together.
+//! the same path, as the two addresses or the two ports, go together.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
@@ -105,7 +105,7 @@ impl Values<'_> {
                 };
                 (dst, form)
             }
-            // Whole bytes move the other way.
+            // Whole bytes move in the other direction.
             Op::Binary { dst, op: op @ (BinOp::Shl | BinOp::Shr), a, b } => {
                 let (Some(&a), Some(by)) = (self.network.forms.get(&a), self.constant(b)) else {
                     return;

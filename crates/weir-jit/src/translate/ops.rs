@@ -55,7 +55,7 @@ impl Translator<'_, '_> {
                 self.values.store_be(&mut self.code, *src, self.packet.at, off as i32, meta);
             }
             Op::StoreMeta { field, src } => {
-                self.packet.store_meta(&mut self.code, &mut self.values, *field, *src)
+                self.packet.store_meta(&mut self.code, &mut self.values, *field, *src);
             }
             Op::CopyBytes { to, from, len } => self.packet.copy_bytes(&mut self.code, *to, *from, *len),
             Op::Pull { n } => {

@@ -156,7 +156,7 @@ impl<'b> Translator<'_, 'b> {
         let row = self.tables.is_given(id).then(|| {
             self.tables.row_given(&mut self.code, &self.here, &self.lanes, &mut self.values, &target, &taken)
         });
-        if let Some(lane) = self.lanes.from_outside(&self.here, id) {
+        if let Some(lane) = self.lanes.entered_from_outside(&self.here, id) {
             self.lanes.enter(&mut self.code, lane);
         }
         self.jumps.reach(&mut self.code, &mut self.packet, id);
