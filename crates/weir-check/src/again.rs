@@ -129,7 +129,7 @@ fn stands_for(old: &Ask, new: &Ask, m: &Matching) -> bool {
             a.len() == b.len()
                 && a.iter().zip(b).all(|((q, fields), (r, f))| fields == f && same_query(q, r, m))
         }
-        (Ask::Return(a, way), Ask::Return(b, w)) => same_query(a, b, m) && same_return_path(way, w, m),
+        (Ask::Return(a, path), Ask::Return(b, p)) => same_query(a, b, m) && same_return_path(path, p, m),
         _ => false,
     }
 }
@@ -219,7 +219,7 @@ mod tests {
         let report =
             |a: Answer| crate::report::Finding::new(&after, &Answer { kept: false, ..a }).to_string();
         let is_kept = kept.kept;
-        assert_eq!(report(kept), report(fresh), "the same packet, the same way");
+        assert_eq!(report(kept), report(fresh), "the same packet, the same path");
         Answer { kept: is_kept, ..after.answer(&r, Limits::of_networks()) }
     }
 

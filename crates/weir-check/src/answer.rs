@@ -159,7 +159,7 @@ fn ask_by(c: &mut Checker<'_>, ask: &Ask) -> PartialAnswer {
         Ask::Can(q) => checks::can(c, q),
         Ask::Only(q) => checks::only(c, q),
         Ask::Never(q) => checks::never(c, q),
-        Ask::Return(q, way) => checks::returns(c, q, way),
+        Ask::Return(q, path) => checks::returns(c, q, path),
         Ask::NoLoops(q) => checks::noloops(c, q),
         Ask::All(each, strict) => {
             let all = each.iter().map(|q| {

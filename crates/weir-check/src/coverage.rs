@@ -32,7 +32,7 @@ impl Coverage {
     pub fn of(file: &str, world: &World, limits: Limits) -> Coverage {
         let mut world = world.clone();
         let elements: Vec<NodeId> = world.elements().collect();
-        let ways = split_wires(&mut world.net, &elements);
+        let wires = split_wires(&mut world.net, &elements);
         let asked = ask_rules(&mut world, &elements);
         world.net.finish();
         let mut checker = Checker::new(&world.net, limits);
@@ -64,7 +64,7 @@ impl Coverage {
                 add(&world, node, "no packet comes to it".to_owned(), best);
             }
         }
-        for (&(node, port), &place) in ways.iter().filter(|((n, _), _)| !silent.contains(n)) {
+        for (&(node, port), &place) in wires.iter().filter(|((n, _), _)| !silent.contains(n)) {
             let pattern = pattern(&world, node, port).map(|p| format!(", {p}")).unwrap_or_default();
             add(&world, node, format!("no packet leaves by output {port}{pattern}"), found.place(place));
         }
@@ -89,7 +89,7 @@ impl Coverage {
 
 /// For each output of the elements that leads somewhere, a place that only its packets come to.
 fn split_wires(net: &mut Network, elements: &[NodeId]) -> BTreeMap<(NodeId, u32), NodePort> {
-    let mut ways = BTreeMap::new();
+    let mut wires = BTreeMap::new();
     for &node in elements {
         let outputs = net.node(node).outputs.clone();
         if outputs.len() < 2 {
@@ -99,10 +99,10 @@ fn split_wires(net: &mut Network, elements: &[NodeId]) -> BTreeMap<(NodeId, u32)
             let between = NodePort { node: net.add("", Body::Pass { lossy: false }), port: 0 };
             net.connect(NodePort { node, port }, between);
             net.connect(between, to);
-            ways.insert((node, port), between);
+            wires.insert((node, port), between);
         }
     }
-    ways
+    wires
 }
 
 /// The inputs of nodes that something leads to, or that packets begin at.

@@ -64,7 +64,7 @@ impl Ask {
             Ask::Only(q) => each(q).into_iter().map(Ask::Only).collect(),
             Ask::Never(q) => each(q).into_iter().map(Ask::Never).collect(),
             Ask::NoLoops(q) => each(q).into_iter().map(Ask::NoLoops).collect(),
-            Ask::Return(q, way) => each(q).into_iter().map(|q| Ask::Return(q, way.clone())).collect(),
+            Ask::Return(q, path) => each(q).into_iter().map(|q| Ask::Return(q, path.clone())).collect(),
             Ask::All(list, strict) => {
                 list.iter().flat_map(each).map(|q| Ask::All(vec![q], *strict)).collect()
             }
@@ -152,8 +152,8 @@ impl World {
             Goal::Return { from, to, filter } => {
                 let q = self.query(r, from, to, &[])?;
                 known(r, filter, q.to.iter().map(|t| t.framing))?;
-                let way = self.return_path(r, from, to)?;
-                Ask::Return(self.filtered(q, filter), way)
+                let path = self.return_path(r, from, to)?;
+                Ask::Return(self.filtered(q, filter), path)
             }
             Goal::NoLoops => Ask::NoLoops(Query {
                 from: self.others.clone(),

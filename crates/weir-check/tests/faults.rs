@@ -109,8 +109,8 @@ boxes:
 links: [hub:a - internet, hub:b - platform, hub:c - client]
 ";
 
-/// What the requester of a module is told: the rule that it breaks, and the stage that shows it.
-fn told(name: &str, text: &str, role: Requester) -> String {
+/// What the requester of a module is answer: the rule that it breaks, and the stage that shows it.
+fn answer(name: &str, text: &str, role: Requester) -> String {
     let (topology, request) = (Topology::parse(PLATFORM).unwrap(), Request::parse(text).unwrap());
     assert!(request.requirements.is_empty(), "{name}: modules are asked for their rules");
     let classes = Classes::default();
@@ -146,7 +146,7 @@ fn each_unsafe_module_is_found_and_its_repaired_twin_is_safe() {
             "client" => Requester::Client,
             who => panic!("{name}: nothing is forbidden to '{who}'"),
         };
-        assert_eq!(told(&name, &version(&text, "- ", "+ "), who), wanted, "{name}, broken");
-        assert_eq!(told(&name, &version(&text, "+ ", "- "), who), "safe", "{name}, repaired");
+        assert_eq!(answer(&name, &version(&text, "- ", "+ "), who), wanted, "{name}, broken");
+        assert_eq!(answer(&name, &version(&text, "+ ", "- "), who), "safe", "{name}, repaired");
     }
 }

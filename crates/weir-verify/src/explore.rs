@@ -58,7 +58,7 @@ pub(crate) struct Cut;
 /// Blocks of a path between two looks at the clock.
 const BLOCKS: usize = 64;
 
-/// The exploration under way.
+/// The exploration in progress.
 pub(crate) struct Explorer<'a> {
     pub(crate) net: &'a Network,
     pub(crate) branch: Branch<'a>,
@@ -67,11 +67,11 @@ pub(crate) struct Explorer<'a> {
     /// Where the path that is followed is.
     position: Position<'a>,
     liveness: Liveness,
-    /// Arguments on their way to parameters.
+    /// Arguments for parameters.
     args: Vec<u32>,
 }
 
-/// What of programs was found out on the way: which values and annotations are still asked for.
+/// What of programs was found out on the path: which values and annotations are still asked for.
 #[derive(Debug, Default)]
 struct Liveness {
     /// For each node the values that count at the heads of its loops.
@@ -168,7 +168,7 @@ impl<'a> Explorer<'a> {
         };
     }
 
-    /// Whether ways on which a packet is only lost need not be followed.
+    /// Whether paths on which a packet is only lost need not be followed.
     fn may_lose(&self, st: &State) -> bool {
         st.strands.is_empty()
             && match self.branch.frontier.interest {

@@ -259,7 +259,7 @@ impl Network {
         }
     }
 
-    /// Finds out where packets can go round, and where ways meet, which makes explorations faster. Changes of wires come
+    /// Finds out where packets can go round, and where paths meet, which makes explorations faster. Changes of wires come
     /// before it.
     pub fn finish(&mut self) {
         let heads = crate::network::cycles::heads(&self.nodes);
@@ -418,7 +418,7 @@ impl Node {
         }
     }
 
-    /// Whether ways may meet at an input.
+    /// Whether paths may meet at an input.
     pub(crate) fn joins(&self, port: u32) -> bool {
         self.joins.as_ref().is_none_or(|j| j.contains(&port))
     }

@@ -198,7 +198,7 @@ fn search(net: &Network, goal: &Goal<'_>, starts: u32, deadline: &Deadline) -> O
             return None;
         }
         let (mut model, seed) = (wished.clone(), u64::from(start) + 1);
-        // What is hashed may be fixed: then only another seed leads another way.
+        // What is hashed may be fixed: then only another seed leads to another path.
         model.insert(Symbol::HashSeed, start.saturating_sub(USUAL).into());
         let candidate = Candidate::new(x, net, &users, model);
         let mut s = Solver { x, net, facts: goal.facts, conditions: &conditions, candidate, seed };

@@ -85,8 +85,8 @@ fn rules_whose_masks_leave_nothing_or_little() {
     };
     let mut n = Net::new(&filters("10100"));
     let q = n.query("f0", "out", "");
-    let told = ask(&n, never, &q);
-    assert!(["holds", "not known"].contains(&told), "nothing passes: {told}");
+    let answer = ask(&n, never, &q);
+    assert!(["holds", "not known"].contains(&answer), "nothing passes: {answer}");
     let mut n = Net::new(&filters("100"));
     let q = n.query("f0", "out", "");
     assert_eq!(ask(&n, never, &q), "violated by a packet");

@@ -52,8 +52,8 @@ fn checked_with(text: &str, intercepts: bool) -> [(Security, bool); 3] {
     })
 }
 
-/// What each requester is told about such a module.
-fn told(text: &str, intercepts: bool) -> [Option<(Rule, Stage)>; 3] {
+/// What each requester is answers about such a module.
+fn answers(text: &str, intercepts: bool) -> [Option<(Rule, Stage)>; 3] {
     checked(text, intercepts).map(|s| match s.verdict {
         Verdict::Holds(_) => None,
         Verdict::Violated(_) => s.broken,
@@ -71,7 +71,7 @@ fn a_forwarder_to_its_owner_is_safe_for_all() {
         q = queue
         out = sink
         in -> f -> r -> q -> out";
-    assert_eq!(told(push, false), OK);
+    assert_eq!(answers(push, false), OK);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_filter_that_answers_its_clients_is_safe_for_all() {
         p = ICMPPingResponder
         out = sink
         in -> f -> p -> out";
-    assert_eq!(told(dns, false), OK);
+    assert_eq!(answers(dns, false), OK);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn it_is_told_where_longer_sequences_of_packets_were_not_tried() {
 fn what_wants_the_traffic_of_others_is_for_the_operator() {
     let dpi = "in = CheckIPHeader\n out = sink\n in -> out";
     let third = Some((Rule::Addressing, Stage::Packet));
-    assert_eq!(told(dpi, true), [third, third, None]);
+    assert_eq!(answers(dpi, true), [third, third, None]);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_proxy_to_anywhere_is_for_customers() {
         out = sink
         in -> f -> r:0 -> out";
     let third = Some((Rule::Destination, Stage::Packet));
-    assert_eq!(told(proxy, false), [third, None, None]);
+    assert_eq!(answers(proxy, false), [third, None, None]);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_spoofed_source_is_found_wherever_it_is_written() {
         out = sink
         in -> s -> out";
     let broken = Some((Rule::Source, Stage::Packet));
-    assert_eq!(told(spoof, false)[..2], [broken, broken]);
+    assert_eq!(answers(spoof, false)[..2], [broken, broken]);
 }
 
 #[test]
@@ -143,8 +143,8 @@ fn what_only_answers_show_is_found_for_udp_too() {
         side:0 -> r:1
         r:1 -> back -> out";
     let broken = Some((Rule::Source, Stage::Packet));
-    assert_eq!(told(proxy, false)[..2], [broken, broken]);
-    assert_eq!(told(&proxy.replace("8.8.8.8", "172.100.10.1"), false), OK);
+    assert_eq!(answers(proxy, false)[..2], [broken, broken]);
+    assert_eq!(answers(&proxy.replace("8.8.8.8", "172.100.10.1"), false), OK);
 }
 
 /// What may run, by who asks for it: third party, client, operator. `?` is what runs behind an enforcer.

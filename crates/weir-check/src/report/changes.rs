@@ -125,12 +125,12 @@ impl Treated {
         own: impl Fn(usize, Vec<Hop>) -> Vec<Hop>,
     ) -> Treated {
         let e = &d.evidence;
-        let ways = entered(e);
-        let packets = ways.iter().zip(e.packets.iter().zip(&e.meta)).map(|((at, hop), (bytes, meta))| {
+        let entries = entered(e);
+        let packets = entries.iter().zip(e.packets.iter().zip(&e.meta)).map(|((at, hop), (bytes, meta))| {
             let ip = hop.is_some_and(|h| h.net == Some(0));
             shown(place_name(world(0), at.node), ip, (bytes.as_slice(), meta))
         });
-        let last = ways.last().and_then(|(_, hop)| *hop);
+        let last = entries.last().and_then(|(_, hop)| *hop);
         let fates = |list: &[Ended]| list.iter().map(|e| fated(e, last)).collect();
         let trace = |side: usize| steps(world(side), &own(side, hops_of(e, side)));
         Treated {

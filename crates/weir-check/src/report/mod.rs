@@ -207,7 +207,7 @@ fn reason(world: &World, a: &Answer) -> String {
 
 /// The names of the elements that a packet passed, and of the one where it could not be followed.
 fn way_to(world: &World, stopped: &Stopped) -> Vec<String> {
-    let nodes = stopped.way.iter().map(|p| p.node).chain([stopped.node]);
+    let nodes = stopped.path.iter().map(|p| p.node).chain([stopped.node]);
     let seen = nodes.filter(|n| world.labels.get(n).is_none_or(|l| !l.hidden));
     let mut names: Vec<String> = seen.map(|n| name_of(world, n)).filter(|n| !n.is_empty()).collect();
     names.dedup();

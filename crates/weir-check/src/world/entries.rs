@@ -21,9 +21,9 @@ impl World {
     }
 
     /// Adds the entries that are not there: packets that come in by them are discarded.
-    pub fn add_entries(&mut self, ways: &BTreeMap<String, Start>) {
+    pub fn add_entries(&mut self, starts: &BTreeMap<String, Start>) {
         let own = self.entries();
-        for (name, start) in ways.iter().filter(|(name, _)| !own.contains_key(*name)) {
+        for (name, start) in starts.iter().filter(|(name, _)| !own.contains_key(*name)) {
             let node = self.net.add(name.clone(), Body::Sink);
             let start = Start { place: NodePort { node, port: 0 }, ..start.clone() };
             let edge_port =

@@ -84,8 +84,8 @@ impl Matching {
         };
         let ports = a.outputs.len().max(b.outputs.len());
         let leads = |i: usize| {
-            let way = |n: &weir_verify::NetworkNode| n.outputs.get(i).copied().flatten();
-            match (way(a), way(b)) {
+            let output = |n: &weir_verify::NetworkNode| n.outputs.get(i).copied().flatten();
+            match (output(a), output(b)) {
                 (None, None) => true,
                 (Some(a), to) => self.place(a).is_some_and(|a| Some(a) == to),
                 (None, Some(_)) => false,

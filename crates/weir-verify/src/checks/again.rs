@@ -57,7 +57,7 @@ impl Query {
     /// Evidence for the same with what happens now, if it still is one.
     pub fn still(&self, net: &Network, before: Evidence, shows: Shows) -> Option<Evidence> {
         let replay = before.rerun(net)?;
-        // The way is not looked at here.
+        // The path is not looked at here.
         let shown = self.via.is_empty() && self.shown(net, &replay, shows);
         shown.then_some(Evidence { replay, ..before })
     }

@@ -24,7 +24,7 @@ const HISTORIES: usize = 16;
 /// How many bytes at the front are compared where one side took away or added some.
 const FRONT: i64 = 128;
 
-/// The same way in, in both networks.
+/// The same entry, in both networks.
 #[derive(Debug, Clone)]
 pub struct Twin {
     /// In the first.
@@ -158,7 +158,7 @@ pub fn compare<'a>(c: &mut Checker<'a>, q: &Comparison<'_>) -> Compared {
             let mut places = before.ends().iter().flat_map(|e| e.route.places());
             let alike = places.all(|p| (q.same)(p.node));
             let same: &dyn Fn(NodeId) -> bool = if alike { q.same } else { &|_| false };
-            // One way in is not to spend what others need; and z3 is asked where nothing came before.
+            // One entry is not to spend what others need; and z3 is asked where nothing came before.
             c.unknown = if before.is_blank() { 0 } else { c.unknown.max(THOROUGH) };
             // What is found at once first: of a class, one packet is enough.
             let mut later = Vec::new();

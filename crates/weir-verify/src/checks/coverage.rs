@@ -21,8 +21,8 @@ const ARRIVALS: usize = 512;
 const HISTORIES: usize = 16;
 /// How many searches may find nothing before z3 is no longer asked.
 const ASKED: usize = 4;
-/// Most ways in which a packet may fail to match all rules so far.
-const WAYS: usize = 64;
+/// Most paths on which a packet may fail to match all rules so far.
+const PATHS: usize = 64;
 
 /// RuleList of an element, in the order in which they count: of those that match a packet the first decides.
 #[derive(Debug, Clone)]
@@ -253,7 +253,7 @@ impl Answers {
             }
             traces = traces.into_iter().flat_map(|s| c.session.guard(s, guard, false)).collect();
             traces.retain(|s| !c.session.is_impossible(s));
-            if traces.len() > WAYS {
+            if traces.len() > PATHS {
                 unknown(&mut state[n + 1..]);
                 return;
             }

@@ -1,6 +1,6 @@
 //! What others may have left in tables before: a check is asked again after that.
 //!
-//! Packets of anybody are let in one after the other, and each way in which one makes an entry is a kind. One of a kind that
+//! Packets of anybody are let in one after the other, and each path on which one makes an entry is a kind. One of a kind that
 //! is known comes after others only where that may matter: a path found entries of all those, and then looked in vain in a
 //! table in which one of that kind, or one that needs it, makes entries, or read what one of that kind changes. Where these
 //! are many, or too many, a proof is tried that needs none (`invariants.rs`).
@@ -48,11 +48,11 @@ struct Before {
     ended: Option<Vec<Trace>>,
 }
 
-/// Packets that leave something in the same tables by the same way.
+/// Packets that leave something in the same tables on the same path.
 struct Kind {
     made: Vec<u32>,
     changed: Vec<(u32, u32)>,
-    way: Vec<Vec<NodePort>>,
+    path: Vec<Vec<NodePort>>,
     /// The kinds of those without which they could not.
     needs: BTreeSet<usize>,
     /// The round in which it was found.
@@ -88,10 +88,10 @@ impl Kinds {
             return None;
         }
         let ends = trace.ends().iter().skip(before.trace.ends().len());
-        let way: Vec<_> = ends.map(|e| e.route.places()).collect();
-        let known = self.0.iter().position(|k| k.made == made && k.changed == changed && k.way == way);
+        let path: Vec<_> = ends.map(|e| e.route.places()).collect();
+        let known = self.0.iter().position(|k| k.made == made && k.changed == changed && k.path == path);
         let kind = known.unwrap_or_else(|| {
-            self.0.push(Kind { made, changed, way, needs: BTreeSet::new(), round });
+            self.0.push(Kind { made, changed, path, needs: BTreeSet::new(), round });
             self.0.len() - 1
         });
         let came = before.prospect.kinds.iter().zip(1..);
@@ -117,7 +117,7 @@ impl Kinds {
 
 impl<'a> Checker<'a> {
     /// Tries a check on a network that nothing came to, and then after each history: what packets that came before may
-    /// have left in tables. There is a history for each way in which some packet makes an entry; entries that only
+    /// have left in tables. There is a history for each path on which some packet makes an entry; entries that only
     /// packets after those can make come in the next round.
     pub(super) fn with_histories(
         &mut self,

@@ -20,8 +20,8 @@ pub fn invariant(c: &mut Checker<'_>, q: &Query, fields: &[Field]) -> Verdict {
         (&watched, &HashSet::new()),
         |c, start, arrival| {
             let framings = (start.framing, q.framing_at(arrival.place));
-            let ways = c.session.settled(&arrival.trace, &arrival.packet);
-            c.any(ways, |c, (trace, packet)| {
+            let paths = c.session.settled(&arrival.trace, &arrival.packet);
+            c.any(paths, |c, (trace, packet)| {
                 let arrival = Arrival { place: arrival.place, packet, trace };
                 c.any(fields, |c, &field| {
                     let traces = changed(c, &arrival, framings, field);
@@ -101,7 +101,7 @@ fn changed(c: &mut Checker<'_>, arrival: &Arrival, framings: (Framing, Framing),
     out
 }
 
-/// Whether a packet on its way still reaches to where IP says that it ended when it came in.
+/// Whether a packet on its path still reaches to where IP says that it ended when it came in.
 fn holds_all(c: &mut Checker<'_>, trace: &Trace, packet: &SymbolicPacket, net: i64, layout: Layout) -> bool {
     let get = original(c.session.exprs(), trace.inputs() - 1);
     let x = c.session.exprs();

@@ -224,7 +224,7 @@ pub struct Checker<'a> {
     no_z3: bool,
     /// Tables are assumed to hold anything: what is found then need not be.
     proving: bool,
-    /// How many searches of the check under way found nothing.
+    /// How many searches of the check in progress found nothing.
     unknown: usize,
     /// Only what is found at once is looked for.
     quick: bool,

@@ -7,8 +7,8 @@ use super::{Checker, Evidence, Framing, Query, Search, THOROUGH};
 use crate::explore::trace::Trace;
 use crate::model::expr::{Exprs, Source, Symbol};
 
-/// Most ways among which [`near_miss`] chooses, and most of them that it tries.
-const WAYS: usize = 256;
+/// Most paths among which [`near_miss`] chooses, and most of them that it tries.
+const PATHS: usize = 256;
 const TRIED: usize = 32;
 
 /// Where no packet arrives as [`can`](super::can) asks: what becomes of one that may have been meant. It matches FILTER at SRC, and is a
@@ -16,8 +16,8 @@ const TRIED: usize = 32;
 /// that nothing else was asked.
 pub fn near_miss(c: &mut Checker<'_>, q: &Query) -> Option<Box<Evidence>> {
     let kinds = [(true, true), (true, false), (false, true), (false, false)];
-    let mut ways = kinds.into_iter().map(|(matching, plain)| sent(c, q, matching, plain));
-    let mut ways = ways.find(|w| !w.is_empty())?;
+    let mut paths = kinds.into_iter().map(|(matching, plain)| sent(c, q, matching, plain));
+    let mut paths = paths.find(|w| !w.is_empty())?;
     let left = c.net.hops_to(q.to.iter().map(|t| t.place.node));
     let nearest = |s: &Trace| {
         let places = s.ends().iter().flat_map(|e| e.route.places());
@@ -25,10 +25,10 @@ pub fn near_miss(c: &mut Checker<'_>, q: &Query) -> Option<Box<Evidence>> {
     };
     // All may pass the same switch: the one that goes on longest; of several, one of which less is assumed.
     let longest = |s: &Trace| s.ends().iter().map(|e| e.route.places().len()).max();
-    ways.sort_by_cached_key(|s| (nearest(s), Reverse(longest(s)), s.conditions().len()));
+    paths.sort_by_cached_key(|s| (nearest(s), Reverse(longest(s)), s.conditions().len()));
     // An example is not worth the time of z3.
     c.unknown = THOROUGH;
-    let found = ways.iter().take(TRIED).find_map(|trace| match c.search(trace, |_| true) {
+    let found = paths.iter().take(TRIED).find_map(|trace| match c.search(trace, |_| true) {
         Search::Found(e) => Some(e),
         Search::Impossible | Search::Unknown => None,
     });
@@ -37,12 +37,12 @@ pub fn near_miss(c: &mut Checker<'_>, q: &Query) -> Option<Box<Evidence>> {
     found
 }
 
-/// Some ways of packets of SRC: of those that match FILTER there, of plain ones, or of any.
+/// Some paths of packets of SRC: of those that match FILTER there, of plain ones, or of any.
 fn sent(c: &mut Checker<'_>, q: &Query, matching: bool, plain: bool) -> Vec<Trace> {
     let blank = c.session.blank();
-    let mut ways = Vec::new();
+    let mut paths = Vec::new();
     for start in &q.from {
-        let left = WAYS.saturating_sub(ways.len());
+        let left = PATHS.saturating_sub(paths.len());
         if left == 0 {
             break;
         }
@@ -53,9 +53,9 @@ fn sent(c: &mut Checker<'_>, q: &Query, matching: bool, plain: bool) -> Vec<Trac
         if matching {
             traces = traces.into_iter().flat_map(|s| c.filtered(s, start.framing, &q.filter, true)).collect();
         }
-        ways.extend(c.session.run_some(traces, left));
+        paths.extend(c.session.run_some(traces, left));
     }
-    ways
+    paths
 }
 
 /// A trace if its first packet is IPv4 without options, whole and as long as it says, with hops left; right behind an Ethernet

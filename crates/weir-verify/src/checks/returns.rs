@@ -25,19 +25,19 @@ const OTHERS: [u128; 3] = [132, 33, 136];
 /// `return SRC DST FILTER`: as [`can`](super::can), and the reply (addresses and ports swapped; of TCP a SYN/ACK that
 /// acknowledges; protocols without ports have none) reaches SRC again, as the reply to what it sent, through the state that
 /// the packet left.
-pub fn returns(c: &mut Checker<'_>, q: &Query, way: &ReturnPath) -> Verdict {
+pub fn returns(c: &mut Checker<'_>, q: &Query, return_path: &ReturnPath) -> Verdict {
     // What the first packet leaves in tables counts for the reply.
-    let later = way.home.iter().map(|t| t.place).collect();
+    let later = return_path.home.iter().map(|t| t.place).collect();
     let found = c.seek_arrivals(q, None, Counted::Sent, (&q.watched(), &later), |c, start, arrival| {
         let framing = q.framing_at(arrival.place);
-        let reply = way.replies.iter().find(|(p, _)| *p == arrival.place);
+        let reply = return_path.replies.iter().find(|(p, _)| *p == arrival.place);
         let Some((_, reply)) = reply.filter(|_| q.came_by(&arrival)) else { return Search::Impossible };
         let traces = c.filtered(arrival.trace.clone(), framing, &q.filter, true);
         c.any(traces, |c, trace| {
             let kinds = [TCP, UDP].into_iter().chain(OTHERS).flat_map(|proto| [(IPV4, proto), (IPV6, proto)]);
             c.any(kinds, |c, kind| {
                 let answers = answers(c, &trace, &arrival, framing, reply, kind);
-                c.any(answers, |c, back| home(c, &back, start, way, kind.0))
+                c.any(answers, |c, back| home(c, &back, start, return_path, kind.0))
             })
         })
     });
@@ -58,8 +58,9 @@ pub(super) fn answers(
     let Some(trace) = c.plain(trace, net, layout, |x, at| arrival.packet.byte(x, at)) else {
         return Vec::new();
     };
-    let ways = c.session.settled(&trace, &arrival.packet);
-    ways.into_iter()
+    let paths = c.session.settled(&trace, &arrival.packet);
+    paths
+        .into_iter()
         .filter_map(|(trace, asked)| answer(c, &trace, &asked, framing, reply, (layout, proto)))
         .collect()
 }
@@ -121,8 +122,14 @@ fn answer(
 }
 
 /// Lets the reply in and looks for it at home.
-fn home(c: &mut Checker<'_>, back: &Trace, start: &Start, way: &ReturnPath, layout: Layout) -> Search {
-    let watched = way.home.iter().map(|t| t.place).collect();
+fn home(
+    c: &mut Checker<'_>,
+    back: &Trace,
+    start: &Start,
+    return_path: &ReturnPath,
+    layout: Layout,
+) -> Search {
+    let watched = return_path.home.iter().map(|t| t.place).collect();
     let asked = original(c.session.exprs(), back.inputs() - 2);
     let arrivals = c.session.run_for(Interest::Arrivals, vec![back.clone()], &watched).arrivals;
     // The reply itself: neither an answer to it, nor what it let go.
@@ -133,7 +140,7 @@ fn home(c: &mut Checker<'_>, back: &Trace, start: &Start, way: &ReturnPath, layo
     };
     let arrivals: Vec<_> = arrivals.into_iter().flat_map(|a| all(c, a)).collect();
     c.any(arrivals, |c, (place, (trace, p))| {
-        let framing = way.home.iter().find(|t| t.place == place).map_or(Framing::Ip, |t| t.framing);
+        let framing = return_path.home.iter().find(|t| t.place == place).map_or(Framing::Ip, |t| t.framing);
         let (net, at) = (net_at(&p, framing), net_of(start.framing));
         let x = c.session.exprs();
         let same: Vec<Expr> = [

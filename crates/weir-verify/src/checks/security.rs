@@ -204,12 +204,12 @@ impl RuleSearch<'_> {
             let is = version(x, |x, at| packet.byte(x, at), net, layout);
             let Some(trace) = c.session.assume(arrival.trace.clone(), is) else { return Search::Impossible };
             // Addresses of IPv6 reach to where ports are behind a short header.
-            let ways = match layout {
+            let paths = match layout {
                 IPV6 => c.session.settled(&trace, packet),
                 _ => vec![(trace, packet.clone())],
             };
             let place = arrival.place;
-            let found = c.any(ways, |c, (trace, packet)| {
+            let found = c.any(paths, |c, (trace, packet)| {
                 let x = c.session.exprs();
                 let at = net + if source { layout.src } else { layout.dst };
                 let address = bytes_at(x, |x, at| packet.byte(x, at), at, layout.address);

@@ -49,7 +49,7 @@ impl Checker<'_> {
                 let traces = c.send(before, start, q, at_source);
                 let mut search = c.session.search_arrivals(traces, watched, Some(useful.clone()));
                 c.recorder.begin(&mut search);
-                // Which way a packet came by is asked for only here.
+                // By which path a packet came is asked for only here.
                 if q.via.is_empty() {
                     search.cover();
                 }

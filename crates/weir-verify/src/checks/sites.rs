@@ -40,7 +40,7 @@ pub(super) struct Prospect {
 /// The paths that make the same entries, whatever else they assume, and wherever in the packet they take them from: behind
 /// a longer header a port stands elsewhere, and may be the same.
 pub(super) struct Site {
-    /// Those that differ in what they make or in their way.
+    /// Those that differ in what they make or in their path.
     pub(super) traces: Vec<Trace>,
     pub(super) prospect: Prospect,
     shape: Shape,
@@ -129,30 +129,30 @@ impl Describe<'_> {
     fn value(&mut self, e: Expr) {
         let x = self.x;
         match x.node(e) {
-            Node::Const(v) => return self.tell([2, x.width(e).bits().into(), *v]),
+            Node::Const(v) => return self.write([2, x.width(e).bits().into(), *v]),
             Node::Symbol(Symbol::Byte(source, _)) if matches!(x.source(*source), Source::Input(_)) => {
                 let bytes = &mut self.shape.bytes;
                 let number = bytes.iter().position(|b| *b == e).unwrap_or_else(|| {
                     bytes.push(e);
                     bytes.len() - 1
                 });
-                return self.tell([1, source.0.into(), number as u128]);
+                return self.write([1, source.0.into(), number as u128]);
             }
             _ => {}
         }
         if let Some(&number) = self.seen.get(&e) {
-            return self.tell([13, number.into()]);
+            return self.write([13, number.into()]);
         }
         self.seen.insert(e, self.seen.len() as u32);
         match x.node(e) {
             Node::Concat(bytes) => self.parts(e, 3, bytes),
             Node::Resize(a) => self.parts(e, 4, &[*a]),
             Node::Byte(a, i) => {
-                self.tell([(*i).into()]);
+                self.write([(*i).into()]);
                 self.parts(e, 5, &[*a]);
             }
             Node::Binary(op, a, b) => {
-                self.tell([*op as u128]);
+                self.write([*op as u128]);
                 self.parts(e, 6, &[*a, *b]);
             }
             Node::Not(a) => self.parts(e, 7, &[*a]),
@@ -161,26 +161,26 @@ impl Describe<'_> {
             Node::Less(a, b) => self.parts(e, 10, &[*a, *b]),
             Node::Select(c, a, b) => self.parts(e, 11, &[*c, *a, *b]),
             Node::Claimed(c) => {
-                self.tell([12, c.table.into(), c.hole.into()]);
+                self.write([12, c.table.into(), c.hole.into()]);
                 for (key, there) in &c.changes {
-                    self.tell([(*there).into()]);
+                    self.write([(*there).into()]);
                     key.iter().for_each(|k| self.value(*k));
                 }
                 let rest = [c.lo, c.hi, c.start, c.size];
                 c.key.iter().chain(&rest).for_each(|v| self.value(*v));
             }
             // Whatever else it is, it has to be just that.
-            _ => self.tell([0, e.0.into()]),
+            _ => self.write([0, e.0.into()]),
         }
     }
 
     /// An operation, by its number, and its operands.
     fn parts(&mut self, e: Expr, operation: u128, operands: &[Expr]) {
-        self.tell([operation, self.x.width(e).bits().into(), operands.len() as u128]);
+        self.write([operation, self.x.width(e).bits().into(), operands.len() as u128]);
         operands.iter().for_each(|o| self.value(*o));
     }
 
-    fn tell<const N: usize>(&mut self, numbers: [u128; N]) {
+    fn write<const N: usize>(&mut self, numbers: [u128; N]) {
         self.shape.numbers.extend(numbers);
     }
 }

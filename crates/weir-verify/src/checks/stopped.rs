@@ -29,7 +29,7 @@ pub struct Stopped {
     /// The node.
     pub node: NodeId,
     /// The places that the packet came by, in order.
-    pub way: Vec<NodePort>,
+    pub path: Vec<NodePort>,
     /// A run that goes there, if one was found.
     pub example: Option<Box<Evidence>>,
 }
@@ -66,13 +66,13 @@ impl Checker<'_> {
         let (unsolved, guessed) = (self.unsolved.take(), self.guessed.take());
         let Doubt::Incomplete(why) = doubt else {
             let trace = unsolved?;
-            let way = way(&trace);
-            return Some(Stopped { node: way.last()?.node, way, example: None });
+            let path = path(&trace);
+            return Some(Stopped { node: path.last()?.node, path, example: None });
         };
         if let Incomplete::Guess(node) = *why {
             let hops = guessed.iter().flat_map(|e| &e.replay.hops).map(|h| h.place);
-            let way = hops.take_while(|p| p.node != node).collect();
-            return Some(Stopped { node, way, example: guessed });
+            let path = hops.take_while(|p| p.node != node).collect();
+            return Some(Stopped { node, path, example: guessed });
         }
         // That is no part of the answer.
         self.unknown = super::THOROUGH;
@@ -94,12 +94,12 @@ impl Checker<'_> {
                 Search::Impossible | Search::Unknown => None,
             });
         self.doubt(false);
-        let way = way(first);
+        let path = path(first);
         let node = match why {
             Incomplete::Opaque(node) => *node,
-            _ => way.last().map_or(first.state.node, |p| p.node),
+            _ => path.last().map_or(first.state.node, |p| p.node),
         };
-        Some(Stopped { node, way, example })
+        Some(Stopped { node, path, example })
     }
 }
 
@@ -108,7 +108,7 @@ fn ends_at(trace: &Trace, node: NodeId) -> bool {
 }
 
 /// Where the packet that came last is, or ended.
-fn way(trace: &Trace) -> Vec<NodePort> {
+fn path(trace: &Trace) -> Vec<NodePort> {
     let own = trace.route().places();
     match trace.ends().last() {
         Some(end) if own.is_empty() => end.route.places(),

@@ -17,7 +17,7 @@ use crate::model::packet::Bounds;
 /// An anchor is at most so far behind its base.
 const FARTHEST: u128 = 1 << 16;
 
-/// A header that tells its length has so many bytes at least (IPv4, TCP).
+/// A header that gives its length has so many bytes at least (IPv4, TCP).
 const FIXED: u128 = 20;
 
 impl Branch<'_> {

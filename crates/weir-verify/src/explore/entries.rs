@@ -395,7 +395,7 @@ impl TableModel<'_> {
 
     /// What became of the entries that the path touched.
     pub(crate) fn entry_ends(&self, st: &State) -> Vec<EntryEnd> {
-        let told = |e: &&Rc<Entry>| e.live || e.gone_at == Self::insertions(st, e.table);
+        let known = |e: &&Rc<Entry>| e.live || e.gone_at == Self::insertions(st, e.table);
         let end = |e: &Rc<Entry>| {
             let kind = self.net.decl(e.table).kind;
             let at = match (&e.base, kind) {
@@ -410,7 +410,7 @@ impl TableModel<'_> {
                 held: e.held.clone(),
             })
         };
-        st.entries.iter().filter(told).filter_map(end).collect()
+        st.entries.iter().filter(known).filter_map(end).collect()
     }
 
     /// Makes a claim's parts and what follows from its success.

@@ -1,4 +1,4 @@
-//! An exploration under way: what is still to be followed, and what was found.
+//! An exploration in progress: what is still to be followed, and what was found.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -40,7 +40,7 @@ const PROOF: usize = 8;
 /// How many walks the explorations of a session may make together for each path that one may have.
 const ALL_WALKS: usize = 64;
 
-/// An exploration under way.
+/// An exploration in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Frontier {
     /// The last is followed first.

@@ -111,7 +111,7 @@ impl Form {
         self.parts.iter().zip(&other.parts).all(|(a, b)| a.is_within(b))
     }
 
-    /// How different two are: that a part is one number here and another there tells more than that it is in other ranges.
+    /// How different two are: that a part is one number here and another there says more than that it is in other ranges.
     fn distance(&self, other: &Form) -> usize {
         let pairs = self.parts.iter().zip(&other.parts);
         let differing = pairs.filter(|(a, b)| !a.is_within(b) && !b.is_within(a));

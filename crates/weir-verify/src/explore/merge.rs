@@ -2,7 +2,7 @@
 //!
 //! A loop over options splits at every option: without more, the number of paths is exponential. Where a path comes to
 //! the head of a loop as another one did before (the same packet, values that count, and entries; only what was assumed on
-//! the way differs), what they have in common is explored once, and stands for both and for all that come later. That
+//! the path differs), what they have in common is explored once, and stands for both and for all that come later. That
 //! may show runs that are none, never hide one: what a check shows was replayed.
 
 use std::collections::HashMap;

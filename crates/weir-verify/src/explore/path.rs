@@ -229,7 +229,7 @@ pub enum ConcreteAt {
 }
 
 impl Path {
-    /// What the path says about a run, if the run goes this way.
+    /// What the path says about a run, if the run takes this path.
     pub fn covers(&self, run: &ConcreteRun<'_>) -> Option<Prediction> {
         self.predict(&mut Evaluator::of_run(&self.exprs, run))
     }

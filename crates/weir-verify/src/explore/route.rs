@@ -74,7 +74,7 @@ impl Route {
         ends.map(|at| hops[..=at].iter().map(|h| h.place).collect()).collect()
     }
 
-    /// Whether two packets came the same way.
+    /// Whether two packets came on the same path.
     pub(crate) fn same(&self, other: &Route) -> bool {
         self.hops.len() == other.hops.len()
             && self.hops.iter().zip(other.hops.iter()).all(|(a, b)| a.place == b.place)

@@ -1,4 +1,4 @@
-//! Explorations of a network, one after the other over the same expressions: packets come in at places, go their ways,
+//! Explorations of a network, one after the other over the same expressions: packets come in at places, take their paths,
 //! and are looked at where they arrive.
 
 use std::collections::HashSet;
@@ -334,7 +334,7 @@ impl<'a> Session<'a> {
         self.keep_stopped(&entered);
         done.retain(|st| st.ends.last().is_some_and(|e| e.how == How::Exit(port)));
         let back = |mut state: Box<State>| {
-            // Where its layers are was found out on the way, which stays true.
+            // Where its layers are was found out on the path, which stays true.
             state.packet.clone_from(&packet);
             state.route = route.clone();
             (state.ends, state.strands, state.node) = (ends.clone(), strands.clone(), at);
@@ -530,7 +530,7 @@ impl<'a> Session<'a> {
         decide(self.e.net, &goal, &self.smt, effort, &self.e.branch.budget.deadline)
     }
 
-    /// Where, since it was last asked, a packet would have gone another way if others had come before it.
+    /// Where, since it was last asked, a packet would have taken another path if others had come before it.
     pub(crate) fn take_missed(&mut self) -> Missed {
         let mut missed = std::mem::take(&mut self.e.tables.missed);
         missed.settle(&self.e.branch.x);

@@ -16,7 +16,7 @@ pub fn explore(net: &Network, entry: BlockId, input: &SymbolicInput, limits: Lim
     paths(Explorer::new(net, limits, None), entry, input)
 }
 
-/// The way that a concrete run takes (just one, unless something is wrong): limits on paths do not matter.
+/// The path that a concrete run takes (just one, unless something is wrong): limits on paths do not matter.
 pub fn follow(net: &Network, entry: BlockId, input: &SymbolicInput, run: &ConcreteRun<'_>) -> Exploration {
     let limits =
         Limits { paths: 16, steps: usize::MAX, hops: u32::MAX, strands: MAX_STRANDS, ..Limits::default() };

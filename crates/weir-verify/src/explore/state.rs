@@ -78,7 +78,7 @@ pub(crate) struct State {
     pub(crate) read: Vec<(u32, u32)>,
     /// Whether a packet came to where nobody looks.
     pub(crate) ignored: bool,
-    /// What one of the ways assumed that it stands for, and it does not: whoever looks for a run may start there.
+    /// What one of the paths assumed that it stands for, and it does not: whoever looks for a run may start there.
     pub(crate) forgotten: Vec<Expr>,
     /// What it saw of tables that packets of others may change, which it let go.
     pub(crate) seen: TablesSeen,
@@ -128,7 +128,7 @@ impl State {
             && self.stirred.is_empty()
     }
 
-    /// Whether a packet came to a node, on the way of the current one or on another that belongs to the path.
+    /// Whether a packet came to a node, on the path of the current one or on another that belongs to the path.
     pub(crate) fn meets(&self, node: NodeId) -> bool {
         let strands = self.strands.iter().map(|s| &s.route);
         let mut all = self.ends.iter().map(|e| &e.route).chain(strands).chain([&self.route]);

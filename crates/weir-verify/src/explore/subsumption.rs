@@ -5,7 +5,7 @@
 //! other path assumed is known on this one. Then each run that goes this path has a twin that goes the other; nothing is
 //! hidden, and nothing is shown that is not.
 //!
-//! What was drawn at random on the way is left out if nothing depends on it any more: the twin draws what it needs.
+//! What was drawn at random on the path is left out if nothing depends on it any more: the twin draws what it needs.
 
 use rustc_hash::FxHashMap;
 use weir_ir::interp::binary;

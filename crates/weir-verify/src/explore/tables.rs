@@ -304,7 +304,7 @@ impl TableModel<'_> {
             }
             (found, missed) = (hit.into_iter().collect(), hit.is_none());
         }
-        // Where there are several ways, each is taken by a path of its own; the first goes on at once, and is explored first.
+        // Where there are several possibilities, each is taken by a path of its own; the first goes on at once, and is explored first.
         let follows_miss = others.as_ref().is_none_or(|(followed, _)| *followed);
         if missed && !found.is_empty() && follows_miss {
             let mut other = Box::new(st.clone());

@@ -115,15 +115,15 @@ impl Trace {
     }
 
     /// Tells what stands in tables, after how many packets.
-    pub(crate) fn describe_entries(&self, mut tell: impl FnMut(Part)) {
+    pub(crate) fn describe_entries(&self, mut report: impl FnMut(Part)) {
         for n in [self.state.inputs, self.state.randoms] {
-            tell(Part::Number(n.into()));
+            report(Part::Number(n.into()));
         }
         for e in &self.state.entries {
             for n in [e.table, e.live.into(), e.key.len() as u32, e.fields.len() as u32] {
-                tell(Part::Number(n.into()));
+                report(Part::Number(n.into()));
             }
-            e.key.iter().chain(&e.fields).for_each(|v| tell(Part::Value(*v)));
+            e.key.iter().chain(&e.fields).for_each(|v| report(Part::Value(*v)));
         }
     }
 

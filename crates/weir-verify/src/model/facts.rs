@@ -277,7 +277,7 @@ impl Facts {
     /// The values that an operation may have, from those of its operands.
     fn image(&self, x: &Exprs, e: Expr, depth: u32) -> Option<Set> {
         let w = x.width(e);
-        // Where two operands may be deep, half as deep: else a tower of sums would be looked at as often as it has ways down.
+        // Where two operands may be deep, half as deep: else a tower of sums would be looked at as often as it has paths down.
         let depth = match x.node(e) {
             Node::Binary(_, _, b) | Node::Equal(_, b) | Node::Less(_, b)
                 if x.constant_value(*b).is_some() =>

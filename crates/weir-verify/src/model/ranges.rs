@@ -80,10 +80,10 @@ pub(crate) fn by_result(rows: &[Row], max: u128) -> Option<Results> {
         n
     };
     let numbers: Vec<usize> = (0..rows.len()).map(&mut number).collect();
-    // The prefixes that hold the current key, outermost first, and the first key that is not told yet.
+    // The prefixes that hold the current key, outermost first, and the first key that is not reported yet.
     let mut open: Vec<(u128, u128, usize)> = Vec::new();
     let mut next = Some(0);
-    let mut tell = |open: &[(u128, u128, usize)], from: Option<u128>, to: u128| {
+    let mut report = |open: &[(u128, u128, usize)], from: Option<u128>, to: u128| {
         if let (Some(&(_, _, i)), Some(from)) = (open.last(), from)
             && from <= to
         {
@@ -94,18 +94,18 @@ pub(crate) fn by_result(rows: &[Row], max: u128) -> Option<Results> {
         while let Some(&(_, hi, _)) = open.last()
             && hi < r.0
         {
-            tell(&open, next, hi);
+            report(&open, next, hi);
             next = hi.checked_add(1);
             open.pop();
         }
         if let Some(before) = r.0.checked_sub(1) {
-            tell(&open, next, before);
+            report(&open, next, before);
         }
         next = Some(r.0);
         open.push(r);
     }
     while let Some(&(_, hi, _)) = open.last() {
-        tell(&open, next, hi);
+        report(&open, next, hi);
         next = hi.checked_add(1);
         open.pop();
     }
@@ -134,12 +134,12 @@ mod tests {
             let sets = by_result(&rows, 0xff).unwrap();
             for key in 0..=255u128 {
                 let found = table.lookup(&[key]).map(|slot| table.get(slot, 0));
-                let told: Vec<u128> =
+                let reported: Vec<u128> =
                     sets.parts.iter().filter(|(_, s)| s.contains(key)).map(|(i, _)| rows[*i].value[0]).collect();
-                prop_assert_eq!(&told, &found.into_iter().collect::<Vec<_>>(), "{}", key);
+                prop_assert_eq!(&reported, &found.into_iter().collect::<Vec<_>>(), "{}", key);
                 let (of_one, missed) = sets.of(&Set::single(key));
                 let of_one: Vec<u128> = of_one.iter().map(|&r| rows[sets.parts[r].0].value[0]).collect();
-                prop_assert_eq!((&of_one, missed), (&told, told.is_empty()), "{}", key);
+                prop_assert_eq!((&of_one, missed), (&reported, reported.is_empty()), "{}", key);
             }
             let (some, missed) = sets.of(&Set::union(vec![(10, 20), (40, 200)]));
             let keys: Vec<u128> = (10..=20).chain(40..=200).collect();

@@ -136,8 +136,8 @@ impl Exprs {
             match *self.node(e) {
                 Node::Binary(BinOp::Add, a, b) => work.extend([a, b]),
                 Node::Const(v) => number = number.wrapping_add(v),
-                Node::Select(c, a, b) if let Some(way) = value(self, c) => {
-                    work.push(if way != 0 { a } else { b });
+                Node::Select(c, a, b) if let Some(truth) = value(self, c) => {
+                    work.push(if truth != 0 { a } else { b });
                 }
                 _ => match value(self, e) {
                     Some(v) => number = number.wrapping_add(v),

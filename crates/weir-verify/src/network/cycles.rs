@@ -21,19 +21,19 @@ pub(crate) fn heads(nodes: &[Node]) -> Vec<bool> {
             continue;
         }
         seen[root] = Walked::OnTheWay;
-        // Nodes on the way, and how many of the ways behind each were followed.
-        let mut way = vec![(root, 0)];
-        while let Some((v, followed)) = way.last_mut() {
+        // Nodes on the path, and how many of the paths behind each were followed.
+        let mut path = vec![(root, 0)];
+        while let Some((v, followed)) = path.last_mut() {
             let Some(w) = next(*v).nth(*followed) else {
                 seen[*v] = Walked::Done;
-                way.pop();
+                path.pop();
                 continue;
             };
             *followed += 1;
             match seen[w] {
                 Walked::No => {
                     seen[w] = Walked::OnTheWay;
-                    way.push((w, 0));
+                    path.push((w, 0));
                 }
                 Walked::OnTheWay => heads[w] = true,
                 Walked::Done => {}

@@ -1,4 +1,4 @@
-//! What may become of a packet from each block of a program on, so that a way on which it is only lost need not be
+//! What may become of a packet from each block of a program on, so that a path on which it is only lost need not be
 //! followed where nobody looks at losses.
 
 use std::sync::Arc;
@@ -146,11 +146,11 @@ mod tests {
             lose(b);
         });
         assert_eq!(copy.0, LASTS);
-        let told = of(|b| {
+        let found = of(|b| {
             let event = b.event("seen");
             b.notify(event, &[]);
             b.emit(1);
         });
-        assert_eq!(told.0, LASTS | leaves_by(1));
+        assert_eq!(found.0, LASTS | leaves_by(1));
     }
 }

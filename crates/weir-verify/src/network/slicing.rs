@@ -1,6 +1,6 @@
 //! What a path leaves out where nobody compares tables: operations of which nothing shows but in fields of tables that no
 //! program asks for (counters of packets, bytes and hits) or in when entries expire, and questions after which, whatever
-//! the answer, nothing else shows until the ways meet again.
+//! the answer, nothing else shows until the paths meet again.
 
 use std::sync::Arc;
 
@@ -98,12 +98,12 @@ impl Asked {
         else {
             return None;
         };
-        let mut ways = ways(&b.end).map(|t| {
+        let mut targets = targets(&b.end).map(|t| {
             let asks = p.block(t.block).params.iter().any(|v| self.values[v.0 as usize]);
             (!asks).then(|| self.shows[t.block.0 as usize])
         });
-        let first = ways.next()??;
-        ways.all(|way| way == Some(first)).then_some(first)
+        let first = targets.next()??;
+        targets.all(|target| target == Some(first)).then_some(first)
     }
 
     /// Adds what a block asks for. Whether that is more than before.
@@ -163,8 +163,8 @@ impl Asked {
     }
 }
 
-/// The ways on which a block may end. In a closed network no entry is the one that expires next.
-fn ways(end: &End) -> impl Iterator<Item = &Target> {
+/// The targets by which a block may end. In a closed network no entry is the one that expires next.
+fn targets(end: &End) -> impl Iterator<Item = &Target> {
     let hit = usize::from(matches!(end, End::Soonest { .. }));
     end.targets().into_iter().skip(hit)
 }
@@ -187,7 +187,7 @@ fn reached(p: &Program) -> Vec<bool> {
             continue;
         }
         let block = p.block(b);
-        work.extend(ways(&block.end).map(|t| t.block));
+        work.extend(targets(&block.end).map(|t| t.block));
         if let End::Enter { block, .. } = block.end {
             work.push(block);
         }
@@ -273,11 +273,11 @@ mod tests {
     fn what_goes_round_a_loop_to_be_asked_for_counts() {
         let (sliced, _) = of(|b| {
             let zero = b.constant(Width::W32, 0_u32);
-            let found = b.repeat(3, &[zero, zero], |b, ways, vars| {
+            let found = b.repeat(3, &[zero, zero], |b, rounds, vars| {
                 let (asked, not) = (b.add(vars[0], 1), b.add(vars[1], 2));
                 let done = b.ge(asked, 3);
-                b.when(done, |b| ways.leave(b, &[asked, not]));
-                ways.next(b, &[asked, not]);
+                b.when(done, |b| rounds.leave(b, &[asked, not]));
+                rounds.next(b, &[asked, not]);
             });
             b.store_anno(0, found[0]);
             b.emit(0);
@@ -289,11 +289,11 @@ mod tests {
     fn what_is_asked_for_two_rounds_later_counts() {
         let (sliced, _) = of(|b| {
             let zero = b.constant(Width::W32, 0_u32);
-            let found = b.repeat(5, &[zero, zero, zero], |b, ways, vars| {
+            let found = b.repeat(5, &[zero, zero, zero], |b, rounds, vars| {
                 let (round, later) = (b.add(vars[0], 1), b.add(vars[2], 7));
                 let done = b.ge(round, 5);
-                b.when(done, |b| ways.leave(b, &[round, vars[1], vars[2]]));
-                ways.next(b, &[round, vars[2], later]);
+                b.when(done, |b| rounds.leave(b, &[round, vars[1], vars[2]]));
+                rounds.next(b, &[round, vars[2], later]);
             });
             b.store_anno(0, found[1]);
             b.emit(0);
@@ -354,7 +354,7 @@ mod tests {
                 b.emit(0);
             })
         };
-        assert_eq!((ends(true), ends(false)), (0, 0), "which way it was is told by what is passed on");
+        assert_eq!((ends(true), ends(false)), (0, 0), "which path it was is seen in what is passed on");
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Network {
         leads.into()
     }
 
-    /// By node how many wires it is to the nearest of some nodes, if any way leads there.
+    /// By node how many wires it is to the nearest of some nodes, if any path leads there.
     pub(crate) fn hops_to(&self, to: impl IntoIterator<Item = NodeId>) -> Vec<Option<usize>> {
         let before = Before::new(self);
         let mut hops = vec![None; self.nodes().len()];

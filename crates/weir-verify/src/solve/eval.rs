@@ -156,8 +156,8 @@ impl<'a> Evaluator<'a> {
             Node::Not(a) => !self.eval(*a),
             Node::Resize(a) => self.eval(*a),
             Node::Select(c, a, b) => {
-                let way = if self.eval(*c) != 0 { a } else { b };
-                self.eval(*way)
+                let chosen = if self.eval(*c) != 0 { a } else { b };
+                self.eval(*chosen)
             }
             Node::Concat(bytes) => bytes.iter().fold(0, |v, &b| v << 8 | self.eval(b)),
             Node::Byte(a, i) => self.eval(*a) >> (8 * (exprs.width(*a).bytes() - 1 - i)),

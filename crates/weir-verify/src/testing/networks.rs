@@ -102,11 +102,11 @@ impl<'a> Paths<'a> {
         );
     }
 
-    /// Solves each way, runs the solution, and checks that it ends as the way says. The packets of those that were
+    /// Solves each path, runs the solution, and checks that it ends as the path says. The packets of those that were
     /// solved, and how many were not.
     ///
     /// # Panics
-    /// If a solution goes another way.
+    /// If a solution takes another path.
     pub fn assert_replayed(&self) -> (Vec<Vec<Vec<u8>>>, usize) {
         let (mut solved, mut open) = (Vec::new(), 0);
         for s in &self.traces {

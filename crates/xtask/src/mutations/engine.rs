@@ -129,7 +129,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         test: CHAINS,
     },
     Mutation {
-        name: "cse: what was done on another way counts",
+        name: "cse: what was done on another path counts",
         file: "crates/weir-ir/src/passes/cse.rs",
         text: "Entry::Occupied(same) if flow.dominates(same.get().0, b) => {",
         instead: "Entry::Occupied(same) => {",
@@ -185,7 +185,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         test: PASSES,
     },
     Mutation {
-        name: "a parted way comes back to values that it does not have",
+        name: "a parted path comes back to values that it does not have",
         file: "crates/weir-ir/src/passes/paths.rs",
         text: "blocks[0] == at && blocks[1..].iter().all(closed)",
         instead: "blocks[0] == at && blocks.iter().skip(blocks.len()).all(closed)",
@@ -339,7 +339,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         test: JIT,
     },
     Mutation {
-        name: "a buffer's next packet is not told that annotations were written",
+        name: "a buffer's next packet does not know that annotations were written",
         file: "crates/weir-jit/src/translate/layers.rs",
         text: "if from < Meta::REST_OFFSET && self.places[SAID_DIRTY] == KnownPosition::Unknown {",
         instead: "if from < Meta::REST_OFFSET && self.places[SAID_DIRTY] != KnownPosition::Unknown {",

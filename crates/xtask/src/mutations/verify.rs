@@ -64,8 +64,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "ranges: a key of two prefixes",
         file: "crates/weir-verify/src/model/ranges.rs",
-        text: "tell(&open, next, before);",
-        instead: "tell(&open, next, before + 1);",
+        text: "report(&open, next, before);",
+        instead: "report(&open, next, before + 1);",
         test: VERIFY_RANGES,
     },
     Mutation {
@@ -279,14 +279,14 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         test: VERIFY_SLICING,
     },
     Mutation {
-        name: "histories: what was not tried is not told",
+        name: "histories: what was not tried is not reported",
         file: "crates/weir-verify/src/checks/histories.rs",
         text: "self.not_tried |= more;",
         instead: "self.not_tried &= more;",
         test: VERIFY_SECURITY,
     },
     Mutation {
-        name: "idle: what is passed on where ways meet does not count",
+        name: "idle: what is passed on where paths meet does not count",
         file: "crates/weir-verify/src/network/slicing.rs",
         text: "(!asks).then(||",
         instead: "(asks || !asks).then(||",

@@ -22,10 +22,10 @@ impl Facts {
                 _ => continue,
             };
             let (one, two) = (self.known(pair.0, between), self.known(between, pair.1));
-            for way in [LESS, GREATER] {
+            for order in [LESS, GREATER] {
                 // Never more and then never more is never more, and less if one of them is less.
-                if (one | two) & !(way | EQUAL) == 0 {
-                    may &= if one == way || two == way { way } else { way | EQUAL };
+                if (one | two) & !(order | EQUAL) == 0 {
+                    may &= if one == order || two == order { order } else { order | EQUAL };
                 }
             }
         }
