@@ -13,7 +13,7 @@ use crate::{Netns, Port, PortError};
 /// The method by which packets pass between an interface and its port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Method {
-    /// Whichever suits the interface; [`Port::method`] tells which and why.
+    /// Whichever suits the interface; [`Port::method`] says which and why.
     #[default]
     Auto,
     /// Packet sockets with offloads: [`af_packet`].
@@ -183,7 +183,7 @@ struct Facts {
 }
 
 impl Facts {
-    /// As far as the kernel tells them.
+    /// As far as the kernel gives them.
     fn of(name: &str) -> Facts {
         let Ok(socket) = sys::asking() else { return Facts::default() };
         Facts { driver: driver(&socket, name), segments: segments(&socket, name), addressed: addressed(name) }

@@ -21,7 +21,7 @@ const EPB_FLAGS: u16 = 2;
 /// The longest text of an option: its length is 16 bits, and is padded to 4 bytes.
 const MAX_TEXT: usize = 65_532;
 
-/// Which way a packet went, seen from who owns the interface.
+/// Which direction a packet went in, seen from who owns the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketDirection {
     /// It came in.
@@ -50,7 +50,7 @@ pub struct Record<'a> {
     pub bytes: &'a [u8],
     /// How many it had; no less than there are `bytes`.
     pub length: u32,
-    /// Which way it went.
+    /// Its direction.
     pub direction: Option<PacketDirection>,
     /// For readers; may be empty.
     pub comment: &'a str,

@@ -25,7 +25,7 @@ pub enum Kind {
     Multicast {
         /// The group.
         group: SocketAddrV4,
-        /// Where packets come from, which also tells the interface; what comes from there is not received.
+        /// Where packets come from, which also gives the interface; what comes from there is not received.
         source: Option<SocketAddrV4>,
         /// Whether programs on this machine, this one included, receive what is sent.
         local: bool,
@@ -184,7 +184,7 @@ impl SocketPort {
         match &mut self.ends {
             Ends::Datagram { receiver, peer, answers, own, .. } => loop {
                 let (n, from) = match receive_from(receiver, &mut self.buffer) {
-                    // The answer to a packet that nobody took, as ICMP tells it.
+                    // The answer to a packet that nobody took, as ICMP gives it.
                     Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => continue,
                     other => other?,
                 };

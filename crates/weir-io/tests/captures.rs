@@ -330,13 +330,13 @@ fn packets_that_are_too_long_are_told_and_do_not_end_the_file() {
     packets.iter().for_each(|p| ng.enhanced(0, 5, p));
     for file in [pcap(false, 1, &records), ng.file] {
         let mut reader = PcapReader::new("t", Cursor::new(file)).unwrap();
-        let (mut got, mut told) = (Vec::new(), Vec::new());
+        let (mut got, mut reported) = (Vec::new(), Vec::new());
         while !reader.ended() {
             reader.read(&mut got, 2).unwrap();
-            told.extend(reader.too_long().map(|l| (l.number, l.len, l.packet.len())));
+            reported.extend(reader.too_long().map(|l| (l.number, l.len, l.packet.len())));
         }
         assert_eq!(got.iter().map(Packet::len).collect::<Vec<_>>(), [frame.len(), MAX_LEN, frame.len()]);
-        assert_eq!(told, [(2, long.len(), MAX_LEN)]);
+        assert_eq!(reported, [(2, long.len(), MAX_LEN)]);
     }
 }
 

@@ -141,9 +141,9 @@ impl Shared {
         let _ = nix::unistd::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
-    fn tell(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.lock());
-        self.news.tell();
+        self.news.notify();
     }
 }
 
@@ -346,7 +346,7 @@ impl Keeper {
                     && self.peers.len() == before
                 {
                     self.peers[i].is_direct = link.knows_direct || self.options.direct;
-                    self.shared.tell(|state| state.begin(link));
+                    self.shared.change(|state| state.begin(link));
                 }
             }
             Err(end) => self.end(i, &end.to_string(), !matches!(end, End::Peer(_))),
@@ -372,11 +372,11 @@ impl Keeper {
             Message::DirectGo(id) => Order::Go(id),
             Message::DirectStop(id) => Order::Stop(id),
             _ => {
-                self.shared.tell(|state| _ = state.reports.take(message));
+                self.shared.change(|state| _ = state.reports.take(message));
                 return;
             }
         };
-        self.shared.tell(|state| state.orders.push(order));
+        self.shared.change(|state| state.orders.push(order));
     }
 
     /// Ends a connection; `ours`: it is we who end it.
@@ -388,7 +388,7 @@ impl Keeper {
         }
         if peer.until.is_none() {
             // What it sent can still be taken, even if the port has not seen it yet.
-            self.shared.tell(|state| {
+            self.shared.change(|state| {
                 state.up = false;
                 why.clone_into(&mut state.why);
             });

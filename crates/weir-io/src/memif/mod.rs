@@ -64,8 +64,8 @@ pub struct MemifPort {
     master: OfMaster,
     /// Whether the peer is gone, and only what it sent is still to be taken.
     over: bool,
-    /// Whether it was told that there is no peer.
-    told: bool,
+    /// Whether it was reported that there is no peer.
+    reported: bool,
     /// Readable when there are news, or the peer has signalled.
     ready: Epoll,
     /// Who sleeps on that.
@@ -119,7 +119,7 @@ impl MemifPort {
             slave: OfSlave::default(),
             master: OfMaster::default(),
             over: false,
-            told: false,
+            reported: false,
             ready,
             watch: Watch::default(),
             stats: PortStats::default(),
@@ -144,7 +144,7 @@ impl MemifPort {
                 return;
             }
             self.master = OfMaster { known: link.knows_direct, ..OfMaster::default() };
-            (self.link, self.over, self.told) = (Some(link), !news.up, false);
+            (self.link, self.over, self.reported) = (Some(link), !news.up, false);
             self.epoch = news.epoch;
             self.watch.begin_again();
         }
@@ -273,7 +273,7 @@ impl Port for MemifPort {
         }
         // Nothing comes before there are news.
         self.watch.darken(&self.shared.news);
-        if std::mem::replace(&mut self.told, true) {
+        if std::mem::replace(&mut self.reported, true) {
             return Ok(0);
         }
         Err(self.no_peer())

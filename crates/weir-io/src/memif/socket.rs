@@ -60,7 +60,7 @@ pub fn send(socket: &Socket, bytes: &[u8; LEN], fd: Option<&OwnedFd>) -> io::Res
 
 /// Receives a message and its descriptor.
 pub fn receive(socket: &Socket) -> io::Result<Received> {
-    // One byte more, to tell what is too long.
+    // One byte more, to notice what is too long.
     let mut bytes = [0; LEN + 1];
     let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let mut control = Control([0; CONTROL]);

@@ -33,7 +33,7 @@ impl News {
     }
 
     /// Says that there is a change, after it was made.
-    pub fn tell(&self) {
+    pub fn notify(&self) {
         self.version.fetch_add(1, Ordering::Release);
         self.light();
     }

@@ -130,7 +130,7 @@ impl Shared {
     /// Changes the device, and tells the port.
     pub fn change<T>(&self, change: impl FnOnce(&mut Device) -> T) -> T {
         let done = change(&mut self.device.lock().unwrap_or_else(PoisonError::into_inner));
-        self.news.tell();
+        self.news.notify();
         done
     }
 

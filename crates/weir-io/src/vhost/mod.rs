@@ -55,8 +55,8 @@ pub struct VhostPort {
     ended: Receiver<()>,
     /// Whether packets passed in both directions when it was last looked.
     up: bool,
-    /// Whether it was told that there is no peer.
-    told: bool,
+    /// Whether it was reported that there is no peer.
+    reported: bool,
     watch: Watch,
     stats: PortStats,
 }
@@ -98,7 +98,7 @@ impl VhostPort {
             shared,
             ended,
             up: false,
-            told: false,
+            reported: false,
             watch: Watch::default(),
             stats: PortStats::default(),
         })
@@ -132,12 +132,12 @@ impl Port for VhostPort {
         if self.watch.is_behind(&self.shared.news) {
             self.look();
         }
-        // Whoever changes it tells when that is done.
+        // Whoever changes it says when that is done.
         let Some(mut device) = self.shared.device() else { return Ok(0) };
         let before = out.len();
         let (over, was_up) = (device.over, self.up);
         self.up = device.is_up();
-        self.told &= !self.up || was_up;
+        self.reported &= !self.up || was_up;
         let mut fault = None;
         let mut waits = over;
         match device.receiver() {
@@ -172,7 +172,7 @@ impl Port for VhostPort {
             // Nothing comes before there are news.
             self.watch.darken(&self.shared.news);
         }
-        if std::mem::replace(&mut self.told, true) {
+        if std::mem::replace(&mut self.reported, true) {
             return Ok(0);
         }
         Err(self.no_peer())
