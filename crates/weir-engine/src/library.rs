@@ -172,7 +172,7 @@ impl Library {
         (made.code.is_some() || !self.shared.compiles).then_some(made)
     }
 
-    /// Makes a plan's program, if that is not done or under way, and tells `waiter`.
+    /// Makes a plan's program, if that is not done or in progress, and notifies `waiter`.
     pub fn make(&self, plan: (Arc<Program>, Arc<[bool]>), mut waiter: Waiter) {
         let shape = self.shape_of(plan.0, plan.1);
         let mut known = self.known();
@@ -256,7 +256,7 @@ impl Shared {
     }
 
     /// Notes what was made, and tells those who wait.
-    fn tell(&self, shape: &Shape, progress: &Progress, last: bool) {
+    fn notify(&self, shape: &Shape, progress: &Progress, last: bool) {
         let mut known = self.known();
         let entries = known.codes.get_mut(&shape.hash);
         let Some(entry) = entries.and_then(|list| list.iter_mut().find(|e| e.shape == *shape)) else {
@@ -282,12 +282,12 @@ fn work(shared: &Shared, inbox: &Mutex<Receiver<Shape>>) {
             gate.wait();
         }
         let fast = Arc::new(Fast::of(&shape.linked, &shape.used));
-        shared.tell(&shape, &Progress::Optimized(fast.clone()), !shared.compiles);
+        shared.notify(&shape, &Progress::Optimized(fast.clone()), !shared.compiles);
         if !shared.compiles {
             continue;
         }
         let code: Code = Compiled::new(&fast.program).map(Arc::new).map_err(|e| with_causes(&e));
-        shared.tell(&shape, &Progress::Compiled(code.clone()), true);
+        shared.notify(&shape, &Progress::Compiled(code.clone()), true);
         // Packets run compiled meanwhile.
         if let Ok(code) = code {
             complete(&code, &fast, shared.profile);

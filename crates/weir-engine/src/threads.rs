@@ -26,7 +26,7 @@ pub fn bind(core: usize) -> io::Result<()> {
     Ok(sched_setaffinity(nix::unistd::Pid::from_raw(0), &set)?)
 }
 
-/// The operating system refuses to tell what is ready. Goes on, but not in a hurry.
+/// The operating system refuses to say what is ready. Goes on, but not in a hurry.
 pub(crate) fn troubled(error: &io::Error) -> bool {
     eprintln!("weir: waiting for devices failed: {error}");
     thread::sleep(Duration::from_millis(100));

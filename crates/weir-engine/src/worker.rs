@@ -194,7 +194,7 @@ impl Handle {
 
     /// Ends what [`stream`](Handle::stream) started.
     pub fn cancel(&self, key: u64) {
-        self.tell(Message::Cancel(key));
+        self.send(Message::Cancel(key));
     }
 
     fn load(&self, load: Load) -> Outcome {
@@ -219,7 +219,7 @@ impl Handle {
                 program,
                 Box::new(move |progress| {
                     let graph = graph.clone();
-                    handle.tell(match progress {
+                    handle.send(match progress {
                         Progress::Optimized(fast) => Message::Optimized { graph, generation, fast },
                         Progress::Compiled(code) => Message::Compiled { graph, generation, code },
                     });
@@ -229,14 +229,14 @@ impl Handle {
         Ok(Answer::Nothing)
     }
 
-    fn tell(&self, message: Message) {
-        // If the worker has ended, there is nobody to tell.
+    fn send(&self, message: Message) {
+        // If the worker has ended, there is nobody to send to.
         let _ = self.messages.send(message);
     }
 
     fn ask<T>(&self, message: impl FnOnce(Sender<T>) -> Message) -> Result<T, Vec<String>> {
         let (reply, answer) = channel();
-        self.tell(message(reply));
+        self.send(message(reply));
         answer.recv().map_err(|_| {
             vec!["the data plane did not answer: it has ended, or failed at this command".into()]
         })

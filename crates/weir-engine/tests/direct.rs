@@ -14,7 +14,7 @@ use weir_packet::Packet;
 use weir_plan::Classes;
 use weir_protocol::{Answer, Command as Ask, DeviceStatus, DirectStatus, Event, GraphStatus};
 
-/// Most packets on their way: no queue is full then.
+/// Most packets in flight: no queue is full then.
 const WINDOW: u32 = 400;
 
 struct Engine {
@@ -116,7 +116,7 @@ const BOTH: &str = "DirectLink(LEFT, RIGHT); DirectLink(RIGHT, LEFT);";
 
 /// What passes in one direction.
 #[derive(Default)]
-struct Way {
+struct Direction {
     /// Packets that the sender gave to its port.
     sent: AtomicU32,
     /// The number behind that of the last packet that came.
@@ -129,7 +129,7 @@ struct Way {
     loose: AtomicBool,
 }
 
-impl Way {
+impl Direction {
     fn get(of: &AtomicU32) -> u32 {
         of.load(Ordering::SeqCst)
     }
@@ -140,7 +140,7 @@ fn packet(number: u32) -> Packet {
     Packet::from_bytes(&build::udp4((at(1), 7), (at(2), 9), &number.to_be_bytes())).unwrap()
 }
 
-/// A peer: it sends by one way and receives by another, and sleeps when there is nothing to do.
+/// A peer: it sends in one direction and receives in the other, and sleeps when there is nothing to do.
 struct Peer {
     leave: Arc<AtomicBool>,
     /// Whether it does nothing.
@@ -149,7 +149,7 @@ struct Peer {
 }
 
 impl Peer {
-    fn start(mut port: MemifPort, [to, from]: [Arc<Way>; 2]) -> Peer {
+    fn start(mut port: MemifPort, [to, from]: [Arc<Direction>; 2]) -> Peer {
         let leave = Arc::new(AtomicBool::new(false));
         let sleeps = Arc::new(AtomicBool::new(false));
         let (left, asleep) = (leave.clone(), sleeps.clone());
@@ -157,13 +157,13 @@ impl Peer {
             let poller = Poller::new().unwrap();
             poller.add(0, port.fd().unwrap()).unwrap();
             let (mut batch, mut out) = (Vec::new(), Vec::new());
-            let mut next = Way::get(&to.sent);
+            let mut next = Direction::get(&to.sent);
             while !left.load(Ordering::Relaxed) {
                 if asleep.load(Ordering::Relaxed) {
                     std::thread::sleep(Duration::from_millis(1));
                     continue;
                 }
-                let ahead = || Way::get(&to.sent).wrapping_sub(Way::get(&to.came));
+                let ahead = || Direction::get(&to.sent).wrapping_sub(Direction::get(&to.came));
                 while !to.stop.load(Ordering::Relaxed)
                     && batch.len() < 16
                     && ahead() + (batch.len() as u32) < WINDOW
@@ -206,32 +206,32 @@ impl Drop for Peer {
 }
 
 /// Both peers, at work, and the two ways between them.
-fn pair(engine: &Engine, ports: [MemifPort; 2]) -> ([Peer; 2], [Arc<Way>; 2]) {
-    let [there, back]: [Arc<Way>; 2] = [Arc::default(), Arc::default()];
-    for way in [&there, &back] {
+fn pair(engine: &Engine, ports: [MemifPort; 2]) -> ([Peer; 2], [Arc<Direction>; 2]) {
+    let [there, back]: [Arc<Direction>; 2] = [Arc::default(), Arc::default()];
+    for direction in [&there, &back] {
         // Nothing is lost before both are there.
-        way.stop.store(true, Ordering::SeqCst);
+        direction.stop.store(true, Ordering::SeqCst);
     }
     let [left, right] = ports;
     let left = Peer::start(left, [there.clone(), back.clone()]);
     let right = Peer::start(right, [back.clone(), there.clone()]);
     until("both peers", || (0..2).all(|at| engine.device(at).state == "up"));
-    for way in [&there, &back] {
-        way.stop.store(false, Ordering::SeqCst);
+    for direction in [&there, &back] {
+        direction.stop.store(false, Ordering::SeqCst);
     }
     ([left, right], [there, back])
 }
 
 /// Lets some packets pass.
-fn more(way: &Way) {
-    let from = Way::get(&way.came);
-    until("packets", || Way::get(&way.came) > from + 2 * WINDOW);
+fn more(direction: &Direction) {
+    let from = Direction::get(&direction.came);
+    until("packets", || Direction::get(&direction.came) > from + 2 * WINDOW);
 }
 
 /// Waits until all that was sent has come, or was lost.
-fn rest(way: &Way, lost: impl Fn() -> u32) {
-    way.stop.store(true, Ordering::SeqCst);
-    until("the rest", || Way::get(&way.packets) + lost() == Way::get(&way.sent));
+fn rest(direction: &Direction, lost: impl Fn() -> u32) {
+    direction.stop.store(true, Ordering::SeqCst);
+    until("the rest", || Direction::get(&direction.packets) + lost() == Direction::get(&direction.sent));
 }
 
 #[test]
@@ -267,9 +267,9 @@ fn rings_come_and_go_under_traffic_and_each_packet_comes_once_in_its_turn() {
         // Together they are all.
         let direct = engine.direct(0);
         assert!(direct.sent_packets > 0 && direct.sent_bytes == 46 * direct.sent_packets, "{direct:?}");
-        assert_eq!(engine.count("there") + direct.sent_packets, u64::from(Way::get(&there.sent)));
+        assert_eq!(engine.count("there") + direct.sent_packets, u64::from(Direction::get(&there.sent)));
         let direct = engine.direct(1);
-        assert_eq!(engine.count("back") + direct.sent_packets, u64::from(Way::get(&back.sent)));
+        assert_eq!(engine.count("back") + direct.sent_packets, u64::from(Direction::get(&back.sent)));
         assert_eq!(direct.received_packets, engine.direct(0).sent_packets);
         assert_eq!(engine.drops(), 0);
         micros.sort_unstable();
@@ -315,14 +315,14 @@ fn who_watches_a_graph_sees_all_packets() {
 fn the_end_of_one_side_leaves_the_other_at_work_and_what_was_lost_is_counted() {
     let engine = Engine::start(1);
     engine.load(BOTH);
-    let [there, back]: [Arc<Way>; 2] = [Arc::default(), Arc::default()];
+    let [there, back]: [Arc<Direction>; 2] = [Arc::default(), Arc::default()];
     back.stop.store(true, Ordering::SeqCst);
     let left = Peer::start(engine.peer(0), [there.clone(), back.clone()]);
     let lost = || engine.status().drops.get("out").map_or(0, |of| of.values().sum::<u64>() as u32);
     for i in 0..4 {
         // All that was sent so far has come or is lost.
         rest(&there, lost);
-        there.came.store(Way::get(&there.sent), Ordering::SeqCst);
+        there.came.store(Direction::get(&there.sent), Ordering::SeqCst);
         let right = Peer::start(engine.peer(1), [back.clone(), there.clone()]);
         engine.until_direct(0, true);
         there.stop.store(false, Ordering::SeqCst);
@@ -337,7 +337,7 @@ fn the_end_of_one_side_leaves_the_other_at_work_and_what_was_lost_is_counted() {
         // The end of the sender loses nothing.
         let before = lost();
         drop(left);
-        until("the rest", || Way::get(&there.packets) + before == Way::get(&there.sent));
+        until("the rest", || Direction::get(&there.packets) + before == Direction::get(&there.sent));
         assert_eq!(lost(), before);
         until("the end of the ring", || engine.direct(0).to.is_none());
         return;
@@ -364,7 +364,7 @@ fn who_sleeps_holds_up_nobody_for_long() {
     let handle = engine.worker.as_ref().unwrap().handle();
     handle.stream(1, capture, Box::new(move |event| events.send(event).is_ok())).unwrap();
     until("its ring's end", || engine.direct(0).to.is_none());
-    there.came.store(Way::get(&there.sent), Ordering::SeqCst);
+    there.came.store(Direction::get(&there.sent), Ordering::SeqCst);
     assert_ne!(seen.recv_timeout(Duration::from_secs(20)).unwrap(), Event::End);
     // When it is awake, all is as before, and nothing was lost.
     right.sleeps.store(false, Ordering::SeqCst);

@@ -100,8 +100,8 @@ fn a_packet_that_is_too_long_is_dropped_with_a_reason() {
     let mut e = engine(&config);
     assert_eq!((e.read("g", "d.count").unwrap(), e.read("g", "c.count").unwrap()), ("3".into(), "2".into()));
     assert_eq!(e.status("g").unwrap().drops["d"]["TooLong"], 1);
-    let told = e.take_notices().into_iter().find(|n| n.what == "print").unwrap().text;
-    assert!(told.contains("packet 1 has 300000 bytes, and packets have at most 262144"), "{told}");
+    let notice = e.take_notices().into_iter().find(|n| n.what == "print").unwrap().text;
+    assert!(notice.contains("packet 1 has 300000 bytes, and packets have at most 262144"), "{notice}");
 }
 
 /// As big TCP makes them, and as a capture of a loopback interface has them.

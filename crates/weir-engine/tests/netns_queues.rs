@@ -150,27 +150,27 @@ impl Numbered {
 
 /// Sends numbered packets in both directions at once: each arrives once, and those of a flow in order.
 fn exchange(left: &mut AfPacketPort, right: &mut AfPacketPort, count: u32) {
-    let mut ways = [Numbered::new(1, count), Numbered::new(2, count)];
+    let mut directions = [Numbered::new(1, count), Numbered::new(2, count)];
     let (mut out, mut batch, mut start) = (Vec::new(), Vec::new(), Instant::now());
-    while ways.iter().any(|w| w.sent < count || w.on_way() > 0) {
-        for (side, way) in [&mut *left, &mut *right].into_iter().zip(&mut ways) {
-            while way.sent < count && way.on_way() < 128 && batch.len() < 32 {
-                batch.push(way.next());
+    while directions.iter().any(|w| w.sent < count || w.on_way() > 0) {
+        for (side, direction) in [&mut *left, &mut *right].into_iter().zip(&mut directions) {
+            while direction.sent < count && direction.on_way() < 128 && batch.len() < 32 {
+                batch.push(direction.next());
             }
             side.send(&mut batch).unwrap();
             assert!(batch.is_empty(), "there is space for what is on the way");
         }
-        for (side, way) in [&mut *right, &mut *left].into_iter().zip(&mut ways) {
+        for (side, direction) in [&mut *right, &mut *left].into_iter().zip(&mut directions) {
             if side.receive(&mut out, 64).unwrap() > 0 {
                 start = Instant::now();
             }
-            way.take_all(&mut out);
+            direction.take_all(&mut out);
         }
-        let lost = || ways.each_ref().map(|w| w.seen.iter().filter(|&&n| n == 0).count());
+        let lost = || directions.each_ref().map(|w| w.seen.iter().filter(|&&n| n == 0).count());
         assert!(start.elapsed() < Duration::from_secs(10), "sent, not come: {:?}", lost());
     }
-    for way in &ways {
-        assert!(way.seen.iter().all(|&n| n == 1), "each comes once");
+    for direction in &directions {
+        assert!(direction.seen.iter().all(|&n| n == 1), "each comes once");
     }
 }
 
@@ -208,15 +208,15 @@ fn each_worker_serves_its_queues_and_no_packet_is_lost_or_doubled() {
     let netns = Netns::Named(net.right.name().to_owned());
     let options = |queue| af_xdp::Options { queue: Some(queue), ..af_xdp::Options::default() };
     let mut ports = [0, 1, 2, 3].map(|q| AfXdpPort::open_in(&netns, "eth0", &options(q)).unwrap());
-    let mut way = Numbered::new(1, FLOWS);
-    left.send(&mut (0..FLOWS).map(|_| way.next()).collect()).unwrap();
+    let mut direction = Numbered::new(1, FLOWS);
+    left.send(&mut (0..FLOWS).map(|_| direction.next()).collect()).unwrap();
     let (mut by_port, mut out, start) = ([0; 4], Vec::new(), Instant::now());
     while by_port.iter().sum::<u32>() < FLOWS {
         assert!(start.elapsed() < Duration::from_secs(10), "{by_port:?}");
         for (port, n) in ports.iter_mut().zip(&mut by_port) {
             port.receive(&mut out, 64).unwrap();
             for packet in out.drain(..) {
-                *n += u32::from(way.take(packet.bytes()));
+                *n += u32::from(direction.take(packet.bytes()));
             }
         }
     }
@@ -294,16 +294,16 @@ fn exchange_when_open(net: &Between, left: &mut AfPacketPort) {
     let start = Instant::now();
     loop {
         assert!(start.elapsed() < Duration::from_secs(30), "{:?}", net.device("right"));
-        let mut ways = [Numbered::new(1, FLOWS), Numbered::new(2, FLOWS)];
-        for (side, way) in [&mut *left, &mut right].into_iter().zip(&mut ways) {
-            side.send(&mut (0..FLOWS).map(|_| way.next()).collect()).unwrap();
+        let mut directions = [Numbered::new(1, FLOWS), Numbered::new(2, FLOWS)];
+        for (side, direction) in [&mut *left, &mut right].into_iter().zip(&mut directions) {
+            side.send(&mut (0..FLOWS).map(|_| direction.next()).collect()).unwrap();
         }
         std::thread::sleep(Duration::from_millis(200));
-        for (side, way) in [&mut right, &mut *left].into_iter().zip(&mut ways) {
+        for (side, direction) in [&mut right, &mut *left].into_iter().zip(&mut directions) {
             while side.receive(&mut out, 64).unwrap() > 0 {}
-            way.take_all(&mut out);
+            direction.take_all(&mut out);
         }
-        if ways.iter().all(|w| w.on_way() == 0) {
+        if directions.iter().all(|w| w.on_way() == 0) {
             break;
         }
     }

@@ -1,4 +1,4 @@
-//! Where the time goes, as the status of a graph tells it.
+//! Where the time goes, as the status of a graph gives it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -419,10 +419,10 @@ fn icmp_errors_find_the_mapping_of_their_packet() {
         assert_eq!(errors.len(), 30);
         send(&mut rig.far[1], errors);
         rig.settle();
-        let mut told: Vec<u8> = received(&mut rig.far[0]).iter().map(|f| f[14 + 19]).collect();
-        told.sort_unstable();
+        let mut answered: Vec<u8> = received(&mut rig.far[0]).iter().map(|f| f[14 + 19]).collect();
+        answered.sort_unstable();
         let drops = rig.engine.status("g").unwrap().drops;
-        assert!(told.iter().copied().eq(0..30), "{workers} workers: {told:?}, {drops:?}");
+        assert!(answered.iter().copied().eq(0..30), "{workers} workers: {answered:?}, {drops:?}");
     }
 }
 

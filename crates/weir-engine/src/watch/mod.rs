@@ -139,7 +139,7 @@ impl Watch {
         self.traces.add(key, graph, (filter, count), functions, listener);
     }
 
-    /// Ends what was started under a key, and tells its listener.
+    /// Ends what was started under a key, and notifies its listener.
     pub fn cancel(&mut self, key: u64) {
         self.captures.retain_mut(|c| {
             if c.key == key {

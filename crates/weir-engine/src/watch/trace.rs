@@ -22,7 +22,7 @@ struct Request {
     filter: Expr,
     /// How many more packets to follow.
     left: u32,
-    /// Traces under way.
+    /// Traces in progress.
     open: u32,
     /// The ports of functions, by the elements of their devices.
     functions: HashMap<String, FunctionPort>,

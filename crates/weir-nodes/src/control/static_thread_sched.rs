@@ -4,7 +4,7 @@ engine_node! {
     /// Says which threads (workers, from 0 on) are to run elements: `ELEMENT THREAD` for each. It has no ports.
     ///
     /// The name of a compound element stands for all elements in it. If an element is named by several of these, the one
-    /// in the innermost compound element counts. The handler `home_thread` of an element tells its thread.
+    /// in the innermost compound element counts. The handler `home_thread` of an element gives its thread.
     ///
     /// What works by itself (sources, `Unqueue`, `ToDevice`) runs on the worker that is named, counted round if there are
     /// fewer. Elements with a queue between them, or that pull from each other, stay together: the last of them that is

@@ -19,7 +19,7 @@ engine_node! {
     /// packets of senders on the same machine pass unsegmented, up to 64 KB each, with their checksums unfinished. `XDP`: by
     /// AF_XDP sockets, fastest for small packets; the kernel does not see them any more. `AUTO`: `XDP` if the interface
     /// leads to a wire, the kernel has no address on it (or `SNIFFER` is false) and its driver supports it, else
-    /// `PACKET`. The handler `method` tells what was chosen, and why. Click's `PCAP` and `LINUX` mean `PACKET`.
+    /// `PACKET`. The handler `method` says what was chosen, and why. Click's `PCAP` and `LINUX` mean `PACKET`.
     ///
     /// With several workers, each has a port of its own. By packet sockets, the kernel gives each flow to one of them. By
     /// AF_XDP, the queues of the interface are dealt to the workers in turn, so that its hardware (or, over veth, the

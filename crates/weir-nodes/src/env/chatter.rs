@@ -43,9 +43,9 @@ impl Chatters {
     }
 
     /// Sends a message to all clients of all sockets.
-    pub fn tell(&self, message: &str) {
+    pub fn print(&self, message: &str) {
         for chatter in self.open.values().filter_map(Weak::upgrade) {
-            chatter.tell(message);
+            chatter.print(message);
         }
     }
 }
@@ -84,7 +84,7 @@ impl Chatter {
         self.listener.port()
     }
 
-    fn tell(&self, message: &str) {
+    fn print(&self, message: &str) {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if clients.is_empty() {
             return;

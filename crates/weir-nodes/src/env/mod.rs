@@ -204,7 +204,7 @@ impl Env {
     pub fn notice(&mut self, graph: Option<&str>, what: &'static str, text: impl Into<String>) {
         let text = text.into();
         if what == "print" {
-            self.chatters.tell(&text);
+            self.chatters.print(&text);
         }
         if what == "print"
             && let Some(printer) = &mut self.printer

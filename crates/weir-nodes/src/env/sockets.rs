@@ -54,7 +54,7 @@ pub enum Request {
         reply: Sender<Reply>,
     },
     /// A client came or went.
-    Tell(String),
+    Report(String),
 }
 
 /// The answer to a client.
@@ -311,12 +311,12 @@ fn listen(listener: &Listener, clients: &Clients, closed: &AtomicBool, desk: &De
         let (clients, desk) = (clients.clone(), desk.clone());
         let mut stream = Some(stream);
         let spawned = thread::Builder::new().name("weir-client".to_owned()).spawn(move || {
-            desk.tell("opened connection");
+            desk.report("opened connection");
             if let Some(stream) = stream.take() {
                 // A client that breaks off is no error of ours.
                 let _ = serve(stream, &desk);
             }
-            desk.tell("closed connection");
+            desk.report("closed connection");
             clients.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
         });
         drop(spawned);
@@ -340,8 +340,8 @@ impl Desk {
         taken
     }
 
-    fn tell(&self, text: &str) {
-        self.hand_in(Request::Tell(text.to_owned()));
+    fn report(&self, text: &str) {
+        self.hand_in(Request::Report(text.to_owned()));
     }
 
     fn ask(&self, call: Call) -> Option<Reply> {

@@ -32,7 +32,7 @@ engine_node! {
         key zero: bool = true,
         /// Whether packets have all bytes of their IP length, and right IP, TCP, UDP and ICMP checksums.
         key checksum: bool = false,
-        /// The IP protocol of packets whose line does not tell it.
+        /// The IP protocol of packets whose line does not give it.
         key proto: u8 = 6,
         /// Whether a line whose count is more than one gives as many packets.
         key multipacket: bool = false,
@@ -86,7 +86,7 @@ struct Reading {
 }
 
 impl FromIPSummaryDump {
-    fn tell(cx: &mut Cx<'_>, text: String) {
+    fn report(cx: &mut Cx<'_>, text: String) {
         let graph = cx.env().running.clone();
         cx.env().notice(Some(&graph), "print", text);
     }
@@ -113,7 +113,7 @@ impl FromIPSummaryDump {
         let reader = self.state.reader.as_mut()?;
         let got = reader.next_packet();
         for warning in reader.take_warnings() {
-            FromIPSummaryDump::tell(cx, warning);
+            FromIPSummaryDump::report(cx, warning);
         }
         match got {
             Ok(Some(packet)) if self.multipacket => {
@@ -124,7 +124,7 @@ impl FromIPSummaryDump {
             }
             Ok(Some(packet)) => return Some(packet),
             Ok(None) => {}
-            Err(e) => FromIPSummaryDump::tell(cx, format!("{}: {}: {e}", cx.name(), self.filename)),
+            Err(e) => FromIPSummaryDump::report(cx, format!("{}: {}: {e}", cx.name(), self.filename)),
         }
         self.state.reader = None;
         if self.stop {

@@ -16,7 +16,7 @@ pub(crate) struct Timeouts {
     pub udp: u64,
 }
 
-/// The number of a flow, and a paint that tells the direction.
+/// The number of a flow, and a paint that gives the direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Number {
     pub flow: u32,

@@ -188,11 +188,11 @@ impl Control for Serving {
                     // A client that is gone wants no answer.
                     let _ = reply.send(self.answer(&call, cx));
                 }
-                Request::Tell(text) if self.verbose => {
+                Request::Report(text) if self.verbose => {
                     let text = format!("{}: {text}", cx.name());
                     cx.print(text);
                 }
-                Request::Tell(_) => {}
+                Request::Report(_) => {}
             }
         }
     }

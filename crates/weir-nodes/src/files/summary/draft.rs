@@ -9,7 +9,7 @@ const ETHER_LEN: usize = 14;
 const IP_LEN: usize = 20;
 pub(super) const TCP_LEN: usize = 20;
 
-/// Addresses and ports of packets whose dump does not tell them.
+/// Addresses and ports of packets whose dump does not give them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Flow {
     pub src: Ipv4Addr,
@@ -40,7 +40,7 @@ pub(crate) struct Draft {
     pub(super) icmp_code: Option<u8>,
     pub(super) has_ip_options: bool,
     pub(super) has_tcp_options: bool,
-    /// Length of the packet that was captured, from its first byte; 0 if the dump does not tell it.
+    /// Length of the packet that was captured, from its first byte; 0 if the dump does not give it.
     pub(super) want_len: u32,
     pub(super) anno: [u8; 48],
     pub(super) timestamp: u64,

@@ -222,7 +222,7 @@ fn parse_timestamps(scan: &mut Scan<'_>, out: &mut Vec<u8>) -> Option<()> {
         }
         let mut ahead = *scan;
         if flag.is_none() {
-            // Without a flag, the first entry tells whether there are addresses.
+            // Without a flag, the first entry says whether there are addresses.
             flag = Some(if ahead.number().is_some() && ahead.skip(".") { WITH_ADDRESS } else { 0 });
         }
         if matches!(flag, Some(WITH_ADDRESS | PRESPECIFIED)) {

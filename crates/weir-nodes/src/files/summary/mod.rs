@@ -99,7 +99,7 @@ pub(crate) enum Form {
     Nanos,
     /// So many bytes.
     Fixed(usize),
-    /// A byte that tells the length, and the bytes.
+    /// A byte that gives the length, and the bytes.
     Counted,
     /// It cannot be written in binary.
     TextOnly,

@@ -94,7 +94,7 @@ impl<'a> View<'a> {
         }
         let net = bytes.get(..ip_len).unwrap_or(bytes);
         self.net = Some(net);
-        // The IP length tells more than 65,535 bytes only with the annotation.
+        // The IP length gives more than 65,535 bytes only with the annotation.
         let longer = net.len() + self.extra_length as usize + (bytes.len() - net.len());
         self.extra_length = if ip_len == 0xffff { longer.saturating_sub(0xffff) as u32 } else { 0 };
         self.transport_at = self.packet.layer(Layer::Transport).map_or(at + header, |t| t as usize);
