@@ -225,7 +225,7 @@ pub(crate) fn require_marked(b: &mut Builder, layer: Layer, n: u32) {
     require_marked_or(b, layer, n, Builder::drop);
 }
 
-/// The same; what does not go on ends by `refuse`, which is told whether it is `Unmarked` or `Truncated`.
+/// The same; what does not go on ends by `refuse`, which is given whether it is `Unmarked` or `Truncated`.
 pub(crate) fn require_marked_or(
     b: &mut Builder,
     layer: Layer,

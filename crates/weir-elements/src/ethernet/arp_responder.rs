@@ -7,7 +7,7 @@ element! {
     /// Answers ARP requests (RFC 826), for the host's own addresses or, as a proxy, for whole networks.
     ///
     /// Packets start with an Ethernet header. If a request asks for an address in one of the networks, it becomes the
-    /// reply, which tells the network's Ethernet address and leaves on output 0; of several networks the one with the
+    /// reply, which gives the network's Ethernet address and leaves on output 0; of several networks the one with the
     /// longest prefix counts. Other packets leave on output 1, or are dropped: `Truncated` if they are too short for
     /// an ARP packet, `NotRequest` if they are something else, `NoMatch` if the address is in none of the networks.
     ARPResponder: "1/1-2", "a/ah";

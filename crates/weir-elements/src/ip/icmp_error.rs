@@ -11,7 +11,7 @@ element! {
     /// answered: ICMP errors, fragments beyond the first, and packets from or to broadcast or multicast addresses
     /// (RFC 1122 section 3.2.2) or sources that no host has; those are dropped (`NotAnswered`). The answer's
     /// destination annotation is the source of the packet, so that it can go back to the routing table. A redirect
-    /// tells the gateway in the destination annotation of the packet, where routing has put it; a parameter problem
+    /// gives the gateway in the destination annotation of the packet, where routing has put it; a parameter problem
     /// with code 0 points where the parameter problem annotation says. A source route is reversed, for the part that
     /// the packet has come, unless it is what the problem is; packets with one get no redirect.
     ICMPError: "1/1", "a/a";

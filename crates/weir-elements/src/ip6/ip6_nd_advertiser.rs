@@ -12,7 +12,7 @@ element! {
     /// networks.
     ///
     /// Packets start with an Ethernet header. If a solicitation asks for an address in one of the networks, it becomes
-    /// the advertisement, which tells the network's Ethernet address and leaves on output 0, to the Ethernet address that
+    /// the advertisement, which gives the network's Ethernet address and leaves on output 0, to the Ethernet address that
     /// the solicitation came from; of several networks the one with the longest prefix counts. One without a source
     /// address, by which a host finds out whether an address is taken (RFC 4862), is answered only for single addresses,
     /// to all hosts. Other packets leave on output 1, or are dropped: `Truncated`, `NotNeighbour` if they are no

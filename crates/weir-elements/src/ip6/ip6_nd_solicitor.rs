@@ -15,8 +15,8 @@ element! {
     /// output 1 if that is connected, else on output 0. After `TRIES` solicitations without an answer the packets that
     /// wait are dropped (`TimedOut`). Input 1 takes advertisements as Ethernet frames: those for addresses that were
     /// asked for are learnt, and the packets that wait for them leave. Other packets on input 1 are dropped: `Truncated`,
-    /// `NotNeighbour`, `BadHeader`, `BadChecksum`, `NotAsked`, `NoLinkAddress` if an advertisement does not tell an
-    /// address, `NoOverride` if it tells another one than is known without the right to replace it.
+    /// `NotNeighbour`, `BadHeader`, `BadChecksum`, `NotAsked`, `NoLinkAddress` if an advertisement does not give an
+    /// address, `NoOverride` if it gives another one than is known without the right to replace it.
     IP6NDSolicitor: "1-2/1-2", "h/h", flow "xy/x";
     example "n :: IP6NDSolicitor(fd00::1, 02:00:00:00:00:01); Idle -> CheckIP6Header -> n -> Discard; Idle -> Classifier(12/86dd 54/88) -> [1] n;";
     params {

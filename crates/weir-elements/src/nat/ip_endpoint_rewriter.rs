@@ -252,7 +252,7 @@ fn program(e: &IPEndpointRewriter, b: &mut Builder) {
     }
 }
 
-/// Reads what tells an endpoint of a packet with a `transport` mark; so many bytes are there as the header of its protocol has.
+/// Reads what identifies an endpoint of a packet with a `transport` mark; so many bytes are there as the header of its protocol has.
 fn ends<F: FnOnce(&mut Builder)>(
     b: &mut Builder,
     side: Side,

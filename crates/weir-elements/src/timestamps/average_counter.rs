@@ -4,7 +4,7 @@ use crate::prelude::*;
 const SHORTEST: u128 = 1_000_000;
 
 element! {
-    /// Counts packets and bytes, and tells their average rates between the first packet and the last.
+    /// Counts packets and bytes, and gives their average rates between the first packet and the last.
     AverageCounter: "1/1", "a/a";
     example "Idle -> AverageCounter -> Discard;";
     params {

@@ -59,9 +59,9 @@ fn replies_pass_and_nothing_else_of_the_outside_without_rules() {
     );
     assert_eq!(send(&mut h, OUTSIDE, &tcp(([192, 0, 2, 2], 80), HOST, Tcp::ACK, 1, b"")), none());
 
-    let (ask, told) = (udp(HOST, SERVER, b"?"), udp(SERVER, HOST, b"!"));
-    assert_eq!(send(&mut h, OUTSIDE, &told), Ok(3));
-    assert_eq!((send(&mut h, INSIDE, &ask), send(&mut h, OUTSIDE, &told)), (Ok(0), Ok(1)));
+    let (ask, answer) = (udp(HOST, SERVER, b"?"), udp(SERVER, HOST, b"!"));
+    assert_eq!(send(&mut h, OUTSIDE, &answer), Ok(3));
+    assert_eq!((send(&mut h, INSIDE, &ask), send(&mut h, OUTSIDE, &answer)), (Ok(0), Ok(1)));
 
     assert_eq!(send(&mut h, OUTSIDE, &echo(0, SERVER.0, HOST.0)), none());
     assert_eq!(send(&mut h, INSIDE, &echo(8, HOST.0, SERVER.0)), Ok(0));
