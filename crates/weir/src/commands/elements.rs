@@ -64,7 +64,7 @@ fn unknown(name: &str, classes: &weir_plan::Classes) -> Failure {
     let lower = name.to_lowercase();
     let distance = |known: &'static str| {
         let other = known.to_lowercase();
-        // A short name is in many words by chance.
+        // A short name happens to be part of many words.
         let inside =
             lower.len() > 2 && (other.contains(&lower) || (other.len() > 4 && lower.contains(&other)));
         let edits = strsim::damerau_levenshtein(&lower, &other);

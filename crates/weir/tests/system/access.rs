@@ -8,7 +8,7 @@ use crate::lab::{Lab, Output, Process, until};
 use crate::node::Node;
 
 /// What stands behind a text on standard error of the daemon, up to a space or the end of the line.
-fn told(daemon: &Process, before: &str) -> String {
+fn printed(daemon: &Process, before: &str) -> String {
     until(before, || daemon.stderr().contains(before));
     let text = daemon.stderr();
     let rest = text.split_once(before).map_or("", |(_, rest)| rest);
@@ -32,7 +32,7 @@ fn an_operator_lets_a_tenant_in_and_everything_is_recorded() {
     lab.link(("node", "r0"), ("other", "r1"));
     let options = ["--login", "--stop-engine"];
     let daemon = Node::spawn(&lab, &options);
-    let token = told(&daemon, "admin token: ");
+    let token = printed(&daemon, "admin token: ");
     until("the data plane", || daemon.stderr().contains("the data plane is process"));
     let weir = |arguments: &[&str]| lab.ns("node").weir(arguments);
 
@@ -92,7 +92,7 @@ fn an_operator_lets_a_tenant_in_and_everything_is_recorded() {
     );
     assert!(weir(&["audit"]).ok().contains("alice"));
 
-    // Keys that cannot sign are told of at once.
+    // Keys that cannot sign are refused at once.
     let missing = weir(&["context", "add", "x", "http://127.0.0.1:7400", "--key", "nothing"]).fails(1);
     assert!(missing.contains("ssh-keygen -t ed25519"), "{missing}");
     let locked = lab.path("locked");
@@ -134,8 +134,8 @@ fn beyond_its_machine_a_node_asks_for_a_login_and_speaks_tls() {
     }
     let options = ["--listen", "0.0.0.0:7400", "--hostname", "node.example", "--stop-engine"];
     let daemon = Node::spawn(&lab, &options);
-    let token = told(&daemon, "admin token: ");
-    let fingerprint = told(&daemon, "certificate has the fingerprint ");
+    let token = printed(&daemon, "admin token: ");
+    let fingerprint = printed(&daemon, "certificate has the fingerprint ");
     let weir = |arguments: &[&str]| -> Output { lab.ns("client").weir(arguments) };
     let add = |name: &str, url: &str, more: &[&str]| weir(&[&["context", "add", name, url], more].concat());
     let whoami = |name: &str| weir(&["whoami", "--context", name]);

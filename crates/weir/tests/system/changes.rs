@@ -20,7 +20,11 @@ fn two_documents_are_compared() {
     assert!(out.stdout.contains("different: from lan"), "{}", out.stdout);
     assert!(out.stdout.contains("before: dropped: Denied"), "{}", out.stdout);
     assert!(out.stdout.contains("after:  arrives at wan"), "{}", out.stdout);
-    assert!(out.stdout.contains("rule 2 'allow udp dst port 53'"), "the way after is shown: {}", out.stdout);
+    assert!(
+        out.stdout.contains("rule 2 'allow udp dst port 53'"),
+        "the path after the change is shown: {}",
+        out.stdout
+    );
     assert!(std::fs::metadata(&pcap).unwrap().len() > 0);
     let json: Value = serde_json::from_str(&weir(&["--json", "check", &old, &new]).stdout).unwrap();
     assert_eq!(json["differences"][0]["after"][0]["end"], "arrives at wan", "{json}");

@@ -57,7 +57,7 @@ fn a_function_may_be_made_of_functions_of_several_kinds() {
     assert_ne!(get("81").code, 0, "the firewall inside has its rules");
     assert!(node.weir(&["handler", "read", &id, "f.nat", "table"]).ok().contains("10.0.0.5"));
 
-    // It is told as one, and by its parts.
+    // It is listed as one, and by its parts.
     let status = node.weir(&["--json", "show", &id]).json();
     let functions: Vec<String> = status["functions"]
         .as_array()
@@ -73,8 +73,8 @@ fn a_function_may_be_made_of_functions_of_several_kinds() {
         })
         .collect();
     let parts = ["f.switch inline", "f.names native", "f.firewall inline", "f.nat inline"];
-    let told: Vec<String> = ["f graph"].iter().chain(&parts).map(|p| format!("{p} running")).collect();
-    assert_eq!(functions, told);
+    let listed: Vec<String> = ["f graph"].iter().chain(&parts).map(|p| format!("{p} running")).collect();
+    assert_eq!(functions, listed);
     assert!(status["functions"][0]["packets_in"].as_u64().unwrap() > 0, "{status}");
     let links = status["links"].to_string();
     assert!(

@@ -61,7 +61,7 @@ pub(crate) fn lab(alone: bool) -> Lab {
 }
 
 /// What stands behind a text in what a program wrote.
-fn told(process: &Process, before: &str) -> String {
+fn printed(process: &Process, before: &str) -> String {
     until(before, || process.stderr().contains(before));
     let text = process.stderr();
     let rest = text.split_once(before).map_or("", |(_, rest)| rest);
@@ -81,7 +81,7 @@ impl<'l> Domain<'l> {
 
     pub(crate) fn start_with(lab: &'l Lab, options: &[&str]) -> Domain<'l> {
         let controller = Domain::spawn(lab, options);
-        let (token, pin) = (told(&controller, "admin token: "), told(&controller, "pin="));
+        let (token, pin) = (printed(&controller, "admin token: "), printed(&controller, "pin="));
         let domain = Domain { lab, controller };
         domain.weir(&["context", "add", "home", CONTROLLER, "--token", &token, "--fingerprint", &pin]).ok();
         domain
@@ -226,7 +226,7 @@ fn nodes_join_and_a_graph_goes_to_one_of_them() {
     assert!(domain.weir(&["forget", "n1"]).fails(1).contains("is to run other"));
     domain.weir(&["delete", "other"]).ok();
     domain.weir(&["forget", "n1"]).ok();
-    until("n1 is told", || {
+    until("n1 is notified", || {
         let health = lab.ns("n1").run(&["curl", "-sS", "http://127.0.0.1:7400/v1/health"]).json();
         health["controller"]["trouble"].as_str().is_some_and(|t| t.contains("was removed from the domain"))
     });
@@ -237,7 +237,7 @@ fn nodes_join_and_a_graph_goes_to_one_of_them() {
     let token = domain.weir(&["token"]).ok();
     n1 = domain.node("n1", Some(token.trim()));
     until("n1 is back", || domain.is_online("n1"));
-    // And its name need not be told again.
+    // And its name need not be said again.
     n1.interrupt();
     let (socket, store) = (lab.path("n1.sock"), lab.path("n1.db"));
     let command = [WEIR, "node", "--socket", &socket, "--store", &store, "--images", "images"];
@@ -353,7 +353,7 @@ fn nodes_and_the_controller_come_and_go_and_no_packet_is_lost() {
     fs::copy(&old, lab.path("n3.db")).unwrap();
     nodes[2] = domain.node("n3", None);
     until("n3 has lost it", || domain.is_online("n3") && domain.at("n3").is_empty());
-    // Two with one certificate: the second is sent away, and told so.
+    // Two with one certificate: the second is sent away, and hears why.
     let to = lab.path("copy.member");
     fs::create_dir_all(&to).unwrap();
     fs::copy(lab.path("n3.member/node.pem"), format!("{to}/node.pem")).unwrap();
@@ -377,7 +377,7 @@ fn a_tenant_of_a_domain_has_its_own_graphs_and_no_others() {
     domain.weir(&["key", "new", &key]).ok();
     domain.weir(&["tenant", "add", "acme", "--graphs", "1"]).ok();
     domain.weir(&["key", "add", "alice", &format!("{key}.pub"), "--role", "tenant", "--tenant", "acme"]).ok();
-    let pin = told(&domain.controller, "pin=");
+    let pin = printed(&domain.controller, "pin=");
     domain.weir(&["context", "add", "acme", CONTROLLER, "--key", &key, "--fingerprint", &pin]).ok();
     domain.weir(&["context", "use", "home"]).ok();
     let alice = |arguments: &[&str]| domain.weir(&[arguments, &["--context", "acme"]].concat());

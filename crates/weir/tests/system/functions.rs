@@ -148,7 +148,7 @@ fn a_function_that_dies_is_started_again_with_its_last_output_told_and_its_neigh
     host(&["kill", "-KILL", &first]).ok();
     until("another process", || pid().is_some_and(|p| p != first));
     until("it works", || state(&node, &lab) == "running");
-    until("it is told", || node.weir(&["events", "--graph", &id]).ok().contains("function-up"));
+    until("it is reported", || node.weir(&["events", "--graph", &id]).ok().contains("function-up"));
     let events = node.weir(&["events", "--graph", &id]).ok();
     assert!(events.contains("run ended (killed by SIGKILL); its last output: working"), "{events}");
     until_pings(&client, "10.0.0.2");
@@ -172,7 +172,7 @@ fn a_function_that_dies_is_started_again_with_its_last_output_told_and_its_neigh
     let node = Node::start(&lab);
     until("it works", || state(&node, &lab) == "running");
     host(&["kill", "-KILL", &second]).ok();
-    until("its death is told", || {
+    until("its death is reported", || {
         node.weir(&["events", "--graph", &id]).ok().matches("run ended").count() >= 2
     });
     until("it works", || state(&node, &lab) == "running");
@@ -233,7 +233,7 @@ fn what_fails_is_told_and_leaves_nothing() {
     let forks = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 1000 & done";
     image(&lab, "forks", "native: {processes: 8}\n", &[("start", forks)]);
     let node = Node::start_with(&lab, &["--images", &images]);
-    for (name, told) in [
+    for (name, reported) in [
         (
             "bad-start",
             "the script start of function 'f' failed (exit status 3); it says: no such thing: give THING",
@@ -248,7 +248,7 @@ fn what_fails_is_told_and_leaves_nothing() {
         ("forks", "the script start of function 'f' failed"),
     ] {
         let e = node.weir(&["apply", &graph(&lab, name, "")]).fails(1);
-        assert!(e.contains(told), "{name}: {e}");
+        assert!(e.contains(reported), "{name}: {e}");
         assert_eq!(left(&lab), Vec::<String>::new(), "{name}");
     }
     let images = node.weir(&["images"]).ok();

@@ -32,11 +32,11 @@ fn a_process_that_hangs_is_told_and_started_again_if_that_lasts() {
     until_pings(&client, "10.0.0.2");
     until("it works", || states(&node, &lab) == ["running", "running"]);
     let (id, pid) = (lab.name("g"), worker(&lab).unwrap());
-    let told = |what: &str| node.weir(&["events", "--graph", &id]).ok().contains(what);
+    let reported = |what: &str| node.weir(&["events", "--graph", &id]).ok().contains(what);
 
     // One that goes on again was only slow.
     signal(pid, Signal::SIGSTOP);
-    until("it is told", || told("function-hung") && told("the worker is stopped by a signal"));
+    until("it is reported", || reported("function-hung") && reported("the worker is stopped by a signal"));
     assert_eq!(
         (states(&node, &lab), state(&node, &lab)),
         (["degraded", "degraded"].map(str::to_owned), "degraded".into())
@@ -44,14 +44,14 @@ fn a_process_that_hangs_is_told_and_started_again_if_that_lasts() {
     let reason = node.weir(&["show", &id]).ok();
     assert!(reason.contains("hung: the worker is stopped by a signal"), "{reason}");
     signal(pid, Signal::SIGCONT);
-    until("it works again", || states(&node, &lab) == ["running", "running"] && told("it works again"));
+    until("it works again", || states(&node, &lab) == ["running", "running"] && reported("it works again"));
     assert_eq!(worker(&lab), Some(pid));
     until_pings(&client, "10.0.0.2");
 
     signal(pid, Signal::SIGSTOP);
     assert!(poll(PATIENCE, || worker(&lab).is_some_and(|now| now != pid)));
     until_pings(&client, "10.0.0.2");
-    assert!(told("it hung for 15 seconds"));
+    assert!(reported("it hung for 15 seconds"));
     until("it works again", || states(&node, &lab) == ["running", "running"]);
     node.weir(&["delete", &id]).ok();
     assert_eq!(left(&lab), Vec::<String>::new());
@@ -74,7 +74,7 @@ for p in $WEIR_PORTS; do ip link set $p master br0; done; ip link set br0 up";
         || -> Option<i32> { node.weir(&["shell", &id, "f", "--", "cat", "pid"]).stdout.trim().parse().ok() };
     let first = pid().unwrap();
     signal(first, Signal::SIGSTOP);
-    until("it is told", || states(&node, &lab) == ["degraded", "degraded"]);
+    until("it is reported", || states(&node, &lab) == ["degraded", "degraded"]);
     assert!(node.weir(&["show", &id]).ok().contains("hung: the script run is stopped by a signal"));
     assert!(poll(PATIENCE, || pid().is_some_and(|now| now != first)));
     until("it works again", || states(&node, &lab) == ["running", "running"]);
@@ -119,7 +119,7 @@ fn what_was_written_to_a_function_is_told_and_written_again_when_it_dies() {
     assert!(!node.weir(&["show", &id]).ok().contains("beside the document"));
     until_pings(&client, "10.0.0.2");
 
-    // Who follows its output is told when there is no more.
+    // Whoever follows its output is notified when there is no more.
     let mut follower = lab.ns("node").spawn_weir(&["logs", "-f", &id, "f"]);
     until("the output so far", || follower.stdout().contains("at work"));
     node.weir(&["delete", &id]).ok();

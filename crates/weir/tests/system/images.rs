@@ -273,12 +273,12 @@ for port in [3000, 3001, 3002]:
     assert_eq!(other, "inside\n");
     outside.run(&["curl", "-sS", "--max-time", "0.5", "http://10.0.2.1:8080/"]).fails(28);
     assert_eq!(ports(), [true, false, true]);
-    // What is wrong with one is told with its place.
+    // What is wrong with one is reported with its place.
     let file = lab.write("graph.yaml", document.replace("udp 9999 10.0.1.2", "udp 99999 10.0.1.2"));
     let out = node.weir(&["apply", &file]);
-    let told = "function.click:2:1: While configuring 'sf_f/nat :: IPEndpointRewriter': FORWARD: entry 2, 'udp 99999 10.0.1.2': \
+    let reported = "function.click:2:1: While configuring 'sf_f/nat :: IPEndpointRewriter': FORWARD: entry 2, 'udp 99999 10.0.1.2': \
                 '99999' is not a port from 1 to 65535";
-    assert!(out.code != 0 && out.stderr.contains(told), "{out:?}");
+    assert!(out.code != 0 && out.stderr.contains(reported), "{out:?}");
 }
 
 #[test]

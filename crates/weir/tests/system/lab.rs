@@ -217,7 +217,7 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // The output of programs tells why the test failed.
+            // The output of programs says why the test failed.
             for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
                 let path = entry.path();
                 if path.extension().is_some_and(|e| e == "out" || e == "err") {

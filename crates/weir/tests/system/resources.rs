@@ -104,16 +104,16 @@ fn a_node_describes_itself_and_tells_when_that_changes() {
     assert_eq!((&memory["total"], &cpu["total"]), (&json!(8000u64 << 20), &json!(1500)));
 
     let events = || node.weir(&["events"]).ok();
-    let told = || {
+    let reported = || {
         events().matches(" domain ").count() + events().matches("the description of the node changed").count()
     };
-    let earlier = told();
+    let earlier = reported();
     let (file, id) = graph(&lab, 7, "capability: sink");
     node.weir(&["apply", &file]).ok();
     let now = describe();
     assert_eq!(now["endpoints"][0]["vlans"], json!([{ "vlan": 7, "graph": id }]));
     assert!(used(&now) > 1 << 30, "{now}");
-    until("the event", || told() > earlier && events().contains("end points"));
+    until("the event", || reported() > earlier && events().contains("end points"));
     let text = node.weir(&["node", "--describe"]).ok();
     assert!(text.contains(&format!("7 ({id})")) && text.contains("1 of 1.5 processors"), "{text}");
     let (more, _) = graph(&lab, 8, "name: small");

@@ -36,7 +36,7 @@ fn schemathesis(lab: &Lab, namespace: &str, url: &str, options: &[&str]) {
         "--no-color",
     ];
     let out = lab.ns(namespace).run(&[&all, options].concat());
-    // It tells a failure at length.
+    // It describes a failure at length.
     assert_eq!(out.code, 0, "{}", out.stdout.chars().take(20_000).collect::<String>());
 }
 

@@ -44,9 +44,9 @@ fn a_refused_port_is_answered_and_can_be_traced() {
     assert!(!seen.contains("wrong icmp cksum"), "{seen}");
     let out = weir.interrupt().ok();
     // The trace: in by lan, refused by the firewall, answered, out by lan.
-    let way = ["(from lan/FromDevice", "firewall ", "ICMPError", "sent to lan"];
+    let path = ["(from lan/FromDevice", "firewall ", "ICMPError", "sent to lan"];
     let mut rest = out.as_str();
-    for step in way {
+    for step in path {
         let at = rest.find(step).unwrap_or_else(|| panic!("'{step}' is missing or too early in:\n{out}"));
         rest = &rest[at..];
     }

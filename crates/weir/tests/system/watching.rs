@@ -42,14 +42,14 @@ fn packets_can_be_captured_and_followed() {
         _ = client.run(&["curl", "-sS", "--max-time", "0.2", "http://10.0.2.2:22/"]);
         !trace.runs()
     });
-    let way = trace.wait();
-    assert!(way.stderr.contains("1 packet was followed: "), "{}", way.stderr);
-    let way = way.ok();
-    assert!(way.contains("10.0.1.2") && way.contains("firewall") && way.contains("Denied"), "{way}");
+    let path = trace.wait();
+    assert!(path.stderr.contains("1 packet was followed: "), "{}", path.stderr);
+    let path = path.ok();
+    assert!(path.contains("10.0.1.2") && path.contains("firewall") && path.contains("Denied"), "{path}");
     let show = node.weir(&["show", "firewall-nat"]).ok();
     assert!(show.lines().any(|l| l.starts_with("firewall ") && l.contains("Denied")), "{show}");
 
-    // What cannot be watched is told.
+    // What cannot be watched is reported.
     let refused = |arguments: &[&str]| node.weir(arguments).fails(1);
     assert!(refused(&["trace", "firewall-nat", "-m", "tcp dst prt 22"]).contains("column 1"));
     assert!(refused(&["trace", "firewal-nat"]).contains("did you mean 'firewall-nat'?"));
@@ -69,8 +69,8 @@ fn a_way_is_followed_from_graph_to_graph_until_control_c() {
     });
     let out = trace.interrupt();
     assert!(out.stderr.contains("followed: ") && out.stderr.contains("sent to wan"), "{}", out.stderr);
-    let way = out.ok();
-    assert!(way.contains("  graph firewall-nat\n") && way.contains("  graph node:lsi0:wan\n"), "{way}");
+    let path = out.ok();
+    assert!(path.contains("  graph firewall-nat\n") && path.contains("  graph node:lsi0:wan\n"), "{path}");
 
     // A time ends it too, whether or not there are packets.
     let none = ["trace", "firewall-nat", "--match", "udp port 9", "--for", "300ms"];
@@ -108,9 +108,9 @@ fn several_links_are_in_one_capture() {
     assert!(has("sf_nat/in_0\t"), "an element has no direction: {seen}");
     // In the order in which a packet passed them; the capture may begin in the midst of one.
     let not_yet = |l: &&str| !l.starts_with("sap:client\t0x00000001\t");
-    let way: Vec<&str> =
+    let path: Vec<&str> =
         seen.lines().skip_while(not_yet).take(2).filter_map(|l| l.split('\t').next()).collect();
-    assert_eq!(way, ["sap:client", "sf:nat:inside"], "{seen}");
+    assert_eq!(path, ["sap:client", "sf:nat:inside"], "{seen}");
 }
 
 #[test]
@@ -245,8 +245,8 @@ fn the_interface_can_be_tried_in_a_browser() {
 fn a_run_tells_where_the_time_goes() {
     let config = "InfiniteSource(LIMIT 3000000) -> c :: Counter -> Discard";
     let out = weir(&["run", "--profile", "-e", config]);
-    let told = format!("{}{}", out.stdout, out.stderr);
-    assert!(told.contains("CYCLES/PACKET") && told.lines().any(|l| l.starts_with("c ")), "{told}");
+    let output = format!("{}{}", out.stdout, out.stderr);
+    assert!(output.contains("CYCLES/PACKET") && output.lines().any(|l| l.starts_with("c ")), "{output}");
 }
 
 /// Rules of many shapes take long to look up, and all packets here are of one flow.
@@ -267,12 +267,12 @@ fn a_run_tells_which_lookups_were_spared() {
            -> CheckIPHeader -> f :: IPFilter({rules} allow all) -> Discard"
     );
     let out = weir(&["run", "--profile", "-e", &config]);
-    let told = format!("{}{}", out.stdout, out.stderr);
-    let mut lines = told.lines().map(|l| l.split_whitespace().collect::<Vec<_>>());
-    let cells = lines.find(|l| l.first() == Some(&"f.rules")).unwrap_or_else(|| panic!("{told}"));
-    let [_, "up", "to", _, spared, done] = cells[..] else { panic!("{told}") };
+    let output = format!("{}{}", out.stdout, out.stderr);
+    let mut lines = output.lines().map(|l| l.split_whitespace().collect::<Vec<_>>());
+    let cells = lines.find(|l| l.first() == Some(&"f.rules")).unwrap_or_else(|| panic!("{output}"));
+    let [_, "up", "to", _, spared, done] = cells[..] else { panic!("{output}") };
     let [spared, done] = [spared, done].map(|n| n.parse::<u64>().unwrap());
-    assert!(spared > 1000 && spared + done <= 3_000_000, "{told}");
+    assert!(spared > 1000 && spared + done <= 3_000_000, "{output}");
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn events_are_listed_and_followed_and_images_and_documents_shown() {
     assert!(kinds.iter().any(|e| e["kind"] == "engine-up"), "{all}");
 
     let follow = lab.ns("node").spawn_weir(&["events", "--follow", "--last", "0"]);
-    // Only what comes is told: something has to happen until it listens.
+    // Only what comes is reported: something has to happen until it listens.
     until("an event", || {
         node.weir(&["apply", "--again", "examples/firewall-nat.yaml"]).ok();
         follow.stdout().contains("changed       firewall-nat: revision")

@@ -61,7 +61,7 @@ fn widths(section: &Section, width: usize) -> Vec<usize> {
     widths
 }
 
-/// The end of a name tells more than its beginning.
+/// The end of a name says more than its beginning.
 fn cut(text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width {

@@ -141,7 +141,7 @@ fn tables(state: &State, area: Rect) -> Vec<Line<'static>> {
 
 fn table(section: &Section, width: usize, scroll: usize, height: usize, out: &mut Vec<Line<'static>>) {
     let left = section.rows.len().saturating_sub(scroll);
-    // The last line is empty, or tells what there is no space for.
+    // The last line is empty, or says what there is no space for.
     let space = height.saturating_sub(2);
     let (titles, rows) = lines(section, width, scroll, space);
     let style = Style::new().fg(Color::Cyan).add_modifier(Modifier::BOLD);
