@@ -92,7 +92,7 @@ impl SecretHash {
         &self.0
     }
 
-    /// Whether this is the hash of the secret. The time that it takes tells nothing.
+    /// Whether this is the hash of the secret. The time that it takes reveals nothing.
     pub fn is_of(&self, secret: &Secret) -> bool {
         self.0.ct_eq(&secret.hash().0).into()
     }

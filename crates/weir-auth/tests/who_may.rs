@@ -173,7 +173,7 @@ fn a_refusal_says_who_may_not_do_what_and_who_may() {
         error,
         "'p' (tenant acme) may not delete graph 'g': an operator may, and the tenant that owns the graph; a read-only key changes nothing"
     );
-    assert!(!error.contains("evil"), "whose it is, is told to a stranger");
+    assert!(!error.contains("evil"), "whose it is, is said to others");
     let error = reader.may(&Action::ReadGraph(OWN)).unwrap_err().to_string();
     assert!(
         error.starts_with("'p' (read-only, tenant acme, graph g: fw) may not read graph 'g': "),

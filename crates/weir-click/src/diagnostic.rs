@@ -35,7 +35,7 @@ impl Diagnostic {
         self.text(Span::to_string)
     }
 
-    /// The same as Click tells it: with file and line.
+    /// The same as Click gives it: with file and line.
     pub fn in_click(&self) -> String {
         self.text(Span::file_and_line)
     }

@@ -209,7 +209,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A list of nodes; `None` if there is not even one. `first` tells that no arrow stands before it.
+    /// A list of nodes; `None` if there is not even one. `first` says that no arrow stands before it.
     fn list(&mut self, first: bool) -> Option<Vec<Node>> {
         // Most lists have one node; a text of many lists should not take space for more.
         let mut nodes = Vec::with_capacity(1);
@@ -276,7 +276,7 @@ impl Parser<'_> {
         Some(nodes)
     }
 
-    /// Whether a node that is not written stands before `tok`. `alone` tells that it would be the first of its list.
+    /// Whether a node that is not written stands before `tok`. `alone` says that it would be the first of its list.
     fn is_implicit(&self, tok: &Tok, first: bool, has_ports: bool, alone: bool) -> bool {
         if self.nesting == 0 {
             false

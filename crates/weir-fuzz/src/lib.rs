@@ -53,7 +53,7 @@ impl Target {
     }
 }
 
-/// Prints the input under way if it is dropped: by a panic only.
+/// Prints the input in progress if it is dropped: by a panic only.
 struct Running<'a> {
     target: &'a str,
     n: u64,

@@ -231,7 +231,7 @@ pub(crate) fn captures() -> Vec<Vec<u8>> {
         writer.write(&packet).expect("memory takes any bytes");
     }
     drop(writer);
-    // Other link types, in one record each: what stands in front of the IP header is left to chance, and to these starts.
+    // Other link types, in one record each: what stands in front of the IP header is left to the fuzzer, and to these starts.
     let starts: [(u8, &[u8]); 8] = [
         (0, &[2, 0, 0, 0]),
         (9, &[0xff, 3, 0, 0x21]),

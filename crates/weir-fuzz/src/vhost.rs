@@ -49,13 +49,13 @@ fn descriptor(kind: u8) -> Option<OwnedFd> {
 /// Messages of a control connection, each behind a byte that says what is with it, and one for its kind and its length: a
 /// device takes any, and what it makes of them can be used.
 pub fn vhost_messages(data: &[u8]) {
-    if let Some(device) = told(data) {
+    if let Some(device) = configured(data) {
         device.with(|device| exchange(device, 3));
     }
 }
 
 /// What a device is after these messages.
-fn told(data: &[u8]) -> Option<Handle> {
+fn configured(data: &[u8]) -> Option<Handle> {
     let (front, back) = UnixStream::pair().ok()?;
     let mut rest = data;
     // No more than fit the buffer of the socket.
@@ -244,7 +244,7 @@ mod tests {
     fn seeds_lead_to_rings_that_run_and_packets_that_pass() {
         let up: Vec<bool> = message_seeds()
             .iter()
-            .map(|seed| told(seed).is_some_and(|device| device.with(|device| device.is_up())))
+            .map(|seed| configured(seed).is_some_and(|device| device.with(|device| device.is_up())))
             .collect();
         assert_eq!(up, [true, false], "the second stops a ring");
         for seed in ring_seeds() {

@@ -191,7 +191,7 @@ impl<'a> State<'a> {
         State { param, ..self }
     }
 
-    /// Tells whoever writes a handler of something that is odd, but no error.
+    /// Warns whoever writes a handler of something that is unusual, but no error.
     pub fn warn(&mut self, text: String) {
         self.warnings.push(text);
     }

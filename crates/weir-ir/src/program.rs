@@ -388,7 +388,7 @@ pub struct TableInit {
     pub owner: u32,
 }
 
-/// Something that a program tells its host.
+/// Something that a program reports to its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// Its name.

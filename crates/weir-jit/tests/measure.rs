@@ -1,4 +1,4 @@
-//! Code with probes does the same, and tells which elements packets pass; code can be read beside its program.
+//! Code with probes does the same, and says which elements packets pass; code can be read beside its program.
 
 use weir_ir::program::{BlockId, EntryKind, Program};
 use weir_ir::testing::Case;

@@ -139,7 +139,7 @@ pub enum Command {
         /// The id of the request that started it.
         request: u64,
     },
-    /// Ends the process, after what is under way.
+    /// Ends the process, after what is in progress.
     Shutdown,
 }
 

@@ -189,7 +189,7 @@ impl Database {
         let hash = secret.hash();
         self.with(|db| {
             let tx = db.transaction()?;
-            // Found by its hash: how long that takes tells nothing of the secret.
+            // Found by its hash: how long that takes reveals nothing of the secret.
             let found = "SELECT expires, uses FROM join_tokens WHERE hash = ?1";
             let found: Option<(u64, u32)> =
                 tx.query_row(found, [hash.bytes()], |r| Ok((r.get(0)?, r.get(1)?))).optional()?;

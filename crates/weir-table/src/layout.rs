@@ -46,7 +46,7 @@ pub struct Layout {
 }
 
 /// The time of expiry of an entry that stays, as it stands in its row: later than all others, so that one comparison
-/// tells whether an entry goes no later than at some time. No time is 0.
+/// says whether an entry goes no later than at some time. No time is 0.
 pub const NEVER: u64 = u64::MAX;
 /// The link of a slot without an entry.
 pub const NO_ENTRY: u64 = 0;

@@ -291,7 +291,7 @@ mod tests {
                 SMALL.. => page_size(),
                 _ => LINE,
             };
-            // Several at once: the kernel places the first at a boundary by chance.
+            // Several at once: the kernel may happen to place the first at a boundary.
             let regions: Vec<Region> = (0..4).map(|_| Region::new(size)).collect();
             for region in &regions {
                 assert_eq!(region.as_ptr().addr() % wanted, 0, "{region:?}");

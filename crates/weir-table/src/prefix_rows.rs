@@ -61,7 +61,7 @@ impl PrefixRows {
         }
     }
 
-    /// Gives a slot the answer that says `words`, if there is one: `words_of` tells what answers say.
+    /// Gives a slot the answer that says `words`, if there is one: `words_of` says what answers say.
     pub(crate) fn join<'a>(
         &mut self,
         slot: u32,

@@ -243,13 +243,13 @@ fn links_to_an_emptied_table_end() {
         let b = Pair::entry(1, set.table_mut(1).insert(&[1]).unwrap());
         set.link(a, b);
         way(&mut set, &empty);
-        let stranger = Pair::entry(1, set.table_mut(1).insert(&[2]).unwrap());
-        assert_eq!(stranger, b, "the slot is used again");
+        let other = Pair::entry(1, set.table_mut(1).insert(&[2]).unwrap());
+        assert_eq!(other, b, "the slot is used again");
         assert_eq!(set.partner(a), None);
         set.touch(a, 0, 7);
-        assert_eq!(set.table(1).expiry(stranger.slot), 0);
+        assert_eq!(set.table(1).expiry(other.slot), 0);
         set.remove(a);
-        assert!(set.table(1).is_live(stranger.slot));
-        set.remove(stranger);
+        assert!(set.table(1).is_live(other.slot));
+        set.remove(other);
     }
 }

@@ -186,7 +186,7 @@ impl NodeClient {
         self.document(Method::POST, "/graphs", document)
     }
 
-    /// Creates or changes a graph; the flag tells whether it is new.
+    /// Creates or changes a graph; the flag says whether it is new.
     pub fn put(&self, id: &str, document: &str) -> Result<(Changed, bool)> {
         self.put_to(&format!("/graphs/{}{}", encode(id), self.change_query(&[])), document)
     }

@@ -58,7 +58,7 @@ pub fn chain(rules: usize, flows: usize, popularity: Popularity) -> Workload {
     for rules in &lists {
         text += " -> IPFilter(";
         for rule in rules {
-            // All leave on one output, and still the lookup has to tell which rule it was.
+            // All leave on one output, and still the lookup has to say which rule it was.
             _ = write!(text, "allow {}, ", rule.expr());
         }
         text += "allow all)";

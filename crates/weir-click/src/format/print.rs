@@ -176,7 +176,7 @@ impl Printer {
         }
     }
 
-    /// The nodes of a link. `first` tells that the statement begins with them.
+    /// The nodes of a link. `first` says that the statement begins with them.
     fn parts(&mut self, link: &Link, first: bool, base: usize) {
         let mut before = None;
         let mut ports = false;

@@ -222,7 +222,7 @@ struct Space {
 }
 
 impl Space {
-    /// `text` is white space, comments and line directives; `start` tells that a line begins before it.
+    /// `text` is white space, comments and line directives; `start` says that a line begins before it.
     fn read(text: &str, start: bool) -> Space {
         let s = text.as_bytes();
         let mut space = Space::default();

@@ -1,4 +1,4 @@
-//! Through which blocks all ways to a block go.
+//! Through which blocks all paths to a block go.
 
 use weir_ir::program::{BlockId, End, Op, Program};
 
@@ -10,7 +10,7 @@ pub(crate) struct Dominators {
     order: Vec<BlockId>,
     /// For each block its place in the order.
     place: Vec<Option<usize>>,
-    /// For each place the place of the closest dominator; `None` where runs start, and where their ways meet first.
+    /// For each place the place of the closest dominator; `None` where runs start, and where their paths meet first.
     above: Vec<Option<usize>>,
 }
 
@@ -53,10 +53,10 @@ impl Dominators {
         while changed {
             changed = false;
             for i in 0..d.order.len() {
-                let mut ways = before[i].iter().copied().filter(|&b| known[b]);
-                let above = match (starts[i], ways.next()) {
+                let mut paths = before[i].iter().copied().filter(|&b| known[b]);
+                let above = match (starts[i], paths.next()) {
                     (true, _) | (_, None) => None,
-                    (false, Some(first)) => ways.try_fold(first, |a, b| d.meet(a, b)),
+                    (false, Some(first)) => paths.try_fold(first, |a, b| d.meet(a, b)),
                 };
                 let is_known = known[i] || before[i].iter().any(|&b| known[b]);
                 if (d.above[i], known[i]) != (above, is_known) {
@@ -83,7 +83,7 @@ impl Dominators {
         &self.order
     }
 
-    /// Whether each way to `b` goes through `a`.
+    /// Whether each path to `b` goes through `a`.
     pub fn dominate(&self, a: BlockId, b: BlockId) -> bool {
         let (Some(a), Some(mut b)) = (self.place[a.0 as usize], self.place[b.0 as usize]) else {
             return false;

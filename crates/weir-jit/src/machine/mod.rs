@@ -42,7 +42,7 @@ unsafe impl Sync for Memory {}
 impl Drop for Memory {
     fn drop(&mut self) {
         if let Some(module) = self.0.take() {
-            // SAFETY: the pointers into this memory go with it (`Machine`, `Ahead`), and no run is under way, because
+            // SAFETY: the pointers into this memory go with it (`Machine`, `Ahead`), and no run is in progress, because
             // runs borrow them.
             unsafe { module.free_memory() };
         }

@@ -69,7 +69,7 @@ impl<'a> Ended<'a> {
     }
 
     /// The packets from one on that share a fate, and that fate; `None` behind the last. Quicker than to look at each, as
-    /// packets that follow each other most often go the same way.
+    /// packets that follow each other most often take the same path.
     #[inline]
     pub fn run(&self, from: usize) -> Option<(Range<usize>, Fate<'a>)> {
         let (first, others) = self.outcomes.get(from..)?.split_first()?;

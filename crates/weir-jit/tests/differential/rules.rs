@@ -6,7 +6,7 @@ use weir_jit::{Compiled, Runner};
 use weir_packet::Packet;
 use weir_table::{KeyMatch, Kind, Row, Table, TableSet};
 
-/// Looks source, port and bits of a packet (and, if the key is long, 128 bits more) up, and tells what it finds.
+/// Looks source, port and bits of a packet (and, if the key is long, 128 bits more) up, and says what it finds.
 fn program(long: bool) -> Program {
     let mut b = Builder::new("Rules", 1, 2);
     let event = b.event("found");

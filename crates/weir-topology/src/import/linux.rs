@@ -38,7 +38,7 @@ pub(super) const FLAGS: &[&str] = &[
     "rt_offload_failed",
 ];
 
-/// A route as `ip route` tells it.
+/// A route as `ip route` gives it.
 #[derive(Debug)]
 pub(super) struct LinuxRoute<'a> {
     pub line: usize,

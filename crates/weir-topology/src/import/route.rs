@@ -51,7 +51,7 @@ pub struct ImportedHop {
 pub struct RoutingTable {
     /// The routes that are in use, one a prefix, in the order of the text.
     pub routes: Vec<ImportedRoute>,
-    /// Addresses of the system, by interface, as far as the table tells them.
+    /// Addresses of the system, by interface, as far as the table gives them.
     pub addresses: Vec<(String, IpAddr)>,
     /// Interfaces that routes name which are not in use, for example since they are down; some may be used by others.
     pub unused: Vec<String>,

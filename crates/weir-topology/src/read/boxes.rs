@@ -292,9 +292,9 @@ mod tests {
             let kind = properties["kind"]["const"].as_str().unwrap();
             let mut read = fields(kind);
             read.sort_unstable();
-            let mut told: Vec<&str> = properties.keys().map(String::as_str).collect();
-            told.sort_unstable();
-            assert_eq!(told, read, "{kind}");
+            let mut listed: Vec<&str> = properties.keys().map(String::as_str).collect();
+            listed.sort_unstable();
+            assert_eq!(listed, read, "{kind}");
             kinds.push(kind);
         }
         assert_eq!(kinds, KINDS);
