@@ -39,15 +39,24 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     if partial.exists() {
         fs::remove_dir_all(&partial)?;
     }
-    fs::create_dir_all(&partial)?;
+    let done = copy_files(from, &partial).and_then(|()| fs::rename(&partial, to));
+    if done.is_err() {
+        // A disk that is full would stay so.
+        _ = fs::remove_dir_all(&partial);
+    }
+    done
+}
+
+fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
     for path in files(from)? {
-        let target = partial.join(&path);
+        let target = to.join(&path);
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent)?;
         }
         fs::copy(from.join(&path), &target)?;
     }
-    fs::rename(&partial, to)
+    Ok(())
 }
 
 /// Copies what a root file system has in a directory, `inner` as it sees it, with owners and links, into a new folder. A directory

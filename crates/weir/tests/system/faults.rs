@@ -1,45 +1,12 @@
 //! What others do to functions that are not inline, and to what they are made from: what was there before a change is there after it,
 //! or all that was asked for, and nothing is left behind. Hostile peers of rings and descriptors are the tests' of `weir-io`.
 
-use std::path::Path;
 use std::time::Duration;
 
-use weir_node::compute::cgroup::Cgroup;
-use weir_node::compute::hosted::Paths;
-use weir_node::instance::InstanceId;
-
 use crate::containers::{layout, registry};
-use crate::functions::{BRIDGE, graph, image, left, one_network, state};
-use crate::lab::{Lab, Process, host, poll, repository, until, until_pings};
+use crate::functions::{BRIDGE, graph, image, left, one_network};
+use crate::lab::{Lab, Process, host, repository, until, until_pings};
 use crate::node::Node;
-
-/// The names in the system of a function of the lab's graph.
-fn paths(lab: &Lab, function: &str) -> Paths {
-    Paths::new(lab.path("store/weir.functions").as_ref(), &InstanceId::new(&lab.name("g"), function))
-}
-
-#[test]
-fn a_namespace_that_is_deleted_from_outside_comes_back() {
-    let lab = Lab::new(&["client", "node", "server"]);
-    let (client, _server) = one_network(&lab);
-    let images = image(&lab, "bridge", "", &[("start", BRIDGE)]);
-    let node = Node::start_with(&lab, &["--images", &images]);
-    let id = lab.name("g");
-    for function in ["bridge", "'null', kind: process"] {
-        let document = crate::functions::graph_of(&lab, &format!("name: {function}"));
-        node.weir(&["apply", &document]).ok();
-        until_pings(&client, "10.0.0.2");
-        let told = || node.weir(&["events", "--graph", &id]).ok().matches("network namespace").count();
-        let before = told();
-        host(&["ip", "netns", "del", &paths(&lab, "f").name]).ok();
-        until("it is told", || told() > before);
-        until("it works", || state(&node, &lab) == "running");
-        until_pings(&client, "10.0.0.2");
-        node.weir(&["delete", &id]).ok();
-        assert_eq!(left(&lab), Vec::<String>::new(), "{function}");
-    }
-    node.end();
-}
 
 /// Passes connections on to the registry, and ends each after so many bytes of answers while a file is there.
 const PROXY: &str = "
@@ -92,7 +59,7 @@ fn a_registry_that_dies_half_way_leaves_nothing_and_is_asked_again() {
     let node = Node::start_with(&lab, &["--images", &lab.path("images")]);
     let file = graph(&lab, "box", "");
     let e = node.weir(&["apply", &file]).fails(1);
-    assert!(e.contains("localhost:5001/apps/box:1"), "{e}");
+    assert!(e.contains("localhost:5001/apps/box@sha256") && e.contains("broke off"), "{e}");
     assert!(node.weir(&["ps"]).ok().contains("no graphs"));
     assert_eq!(left(&lab), Vec::<String>::new());
     let kept = lab.path("store/weir.functions/containers/images");
@@ -103,31 +70,6 @@ fn a_registry_that_dies_half_way_leaves_nothing_and_is_asked_again() {
     until_pings(&client, "10.0.0.2");
     node.weir(&["delete", &lab.name("g")]).ok();
     assert_eq!(left(&lab), Vec::<String>::new());
-    node.end();
-}
-
-#[test]
-fn an_image_that_the_disk_has_no_space_for_leaves_nothing() {
-    let lab = Lab::new(&["client", "node", "server"]);
-    let (client, _server) = one_network(&lab);
-    let disk = lab.path("store");
-    std::fs::create_dir(&disk).unwrap();
-    host(&["mount", "-t", "tmpfs", "-o", "size=4m", "weir-test", &disk]).ok();
-    let images = image(&lab, "large", "", &[("start", BRIDGE)]);
-    let large = format!("{images}/large/large");
-    std::fs::write(&large, vec![1; 8 << 20]).unwrap();
-    let node = Node::start_with(&lab, &["--images", &images]);
-    // The disk itself is a mount of the lab.
-    let before = left(&lab);
-    let e = node.weir(&["apply", &graph(&lab, "large", "")]).fails(1);
-    assert!(e.contains("cannot be copied") && e.contains("No space left"), "{e}");
-    assert_eq!(left(&lab), before);
-    assert!(node.weir(&["ps"]).ok().contains("no graphs"));
-    std::fs::remove_file(large).unwrap();
-    node.weir(&["apply", &graph(&lab, "large", "")]).ok();
-    until_pings(&client, "10.0.0.2");
-    node.weir(&["delete", &lab.name("g")]).ok();
-    assert_eq!(left(&lab), before);
     node.end();
 }
 
@@ -172,7 +114,7 @@ fn a_daemon_that_is_killed_while_it_deploys_leaves_the_whole_graph_or_nothing() 
     let options = ["--images", &images];
     let (id, file) = (lab.name("g"), chain(&lab));
     let mut node = Node::start_with(&lab, &options);
-    let (mut whole, mut none) = (0, 0);
+    let mut none = 0;
     for delay in [0, 20, 60, 120, 200, 300, 450, 700, 1200] {
         let apply = lab.ns("node").spawn_weir(&["apply", &file]);
         std::thread::sleep(Duration::from_millis(delay));
@@ -189,26 +131,10 @@ fn a_daemon_that_is_killed_while_it_deploys_leaves_the_whole_graph_or_nothing() 
             none += 1;
             continue;
         }
-        whole += 1;
         until_pings(&client, "10.0.0.2");
         node.weir(&["delete", &id]).ok();
         assert_eq!(left(&lab), Vec::<String>::new(), "after {delay} ms");
     }
     assert!(none > 0, "it was always ready before the daemon was killed");
-    // And while it removes one.
-    node.weir(&["apply", &file]).ok();
-    let of = |function: &str| Cgroup::named(&paths(&lab, function).name);
-    assert!(["n", "c", "p"].iter().all(|f| of(f).exists()), "{whole} {none}");
-    let delete = lab.ns("node").spawn_weir(&["delete", &id]);
-    std::thread::sleep(Duration::from_millis(30));
-    node.crash();
-    delete.wait();
-    let node = Node::start_with(&lab, &options);
-    if !node.weir(&["--json", "ps"]).json()[0].is_null() {
-        node.weir(&["delete", &id]).ok();
-    }
-    assert!(poll(200, || left(&lab).is_empty()), "{:?}", left(&lab));
-    let functions = lab.path("store/weir.functions");
-    assert!(!Path::new(&functions).join(&paths(&lab, "n").name).exists());
     node.end();
 }
