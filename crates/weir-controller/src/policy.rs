@@ -9,6 +9,7 @@ use weir_auth::TenantKind;
 use weir_model::DocErrors;
 use weir_model::graph::ServiceGraph;
 use weir_model::requirement::{Goal, Requirement};
+use weir_model::value::Id;
 
 /// Each access point of a graph.
 const EVERY: &str = "*";
@@ -75,7 +76,7 @@ pub fn is_for(settings: &PolicySettings, tenant: Option<&str>, kind: Option<Tena
 /// What policies require of a graph whose tenant is of this kind.
 pub fn lines(policies: &Policies, graph: &ServiceGraph, kind: Option<TenantKind>) -> Vec<Line> {
     let saps: Vec<&str> = graph.saps.iter().map(|s| s.id.as_str()).collect();
-    let tenant = graph.tenant.as_ref().map(|t| t.as_str());
+    let tenant = graph.tenant.as_ref().map(Id::as_str);
     let own = policies.iter().filter(|(_, settings)| is_for(settings, tenant, kind));
     own.flat_map(|(name, settings)| {
         let lines = settings.require.iter().flat_map(|text| expand(text, &saps));

@@ -95,6 +95,10 @@ impl Gate {
         self.opened.notify_all();
     }
 
+    fn is_open(&self) -> bool {
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn wait(&self) {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.opened.wait_while(open, |open| !*open));
@@ -194,10 +198,13 @@ impl Library {
         drop(self.jobs.send(shape));
     }
 
-    /// Makes a plan's program and waits for it.
+    /// Makes a plan's program and waits for it; nothing if that may take for ever, since packets have to come first.
     pub fn wait(&self, plan: &Plan) -> Option<Made> {
         if let Some(made) = self.find(plan) {
             return Some(made);
+        }
+        if self.shared.gate.as_ref().is_some_and(|gate| !gate.is_open()) {
+            return None;
         }
         let (sender, events) = channel();
         let waiter = Box::new(move |progress| drop(sender.send(progress)));
@@ -349,6 +356,10 @@ mod tests {
         let waiter = Box::new(move |progress| drop(sender.send(progress)));
         library.make((plan.linked.clone(), plan.used.clone()), waiter);
         assert!(library.find(&plan).is_none() && events.try_recv().is_err());
+        assert!(
+            library.wait(&plan).is_none(),
+            "a change of what has had no packet yet does not wait for one"
+        );
         gate.open();
         assert!(matches!(events.recv(), Ok(Progress::Optimized(_))));
         assert!(matches!(events.recv(), Ok(Progress::Compiled(_))));

@@ -19,8 +19,10 @@ use super::{openapi, router};
 use crate::controller::Controller;
 use crate::store::{DomainGraph, Member, Part, Store};
 
+type Person = (&'static str, Role, Option<&'static str>, Option<&'static str>, Option<&'static str>);
+
 /// Those that the columns of the table are of: name, role, tenant, graph, function.
-const PEOPLE: [(&str, Role, Option<&str>, Option<&str>, Option<&str>); 7] = [
+const PEOPLE: [Person; 7] = [
     ("operator", Role::Operator, None, None, None),
     ("reader", Role::ReadOnly, None, None, None),
     ("acme", Role::Tenant, Some("acme"), None, None),

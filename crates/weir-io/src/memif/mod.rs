@@ -152,6 +152,10 @@ impl MemifPort {
         for order in news.orders {
             self.obey(order);
         }
+        // Orders of a peer that is gone hold no longer, also if they came with its end.
+        if self.over || self.link.is_none() {
+            self.leave_direct();
+        }
     }
 
     /// Gives up the rings, and counts what the peer has not taken.
@@ -240,6 +244,10 @@ impl Port for MemifPort {
         if self.master.held && !self.over {
             if self.watch.lit {
                 self.watch.darken(&self.shared.news);
+            }
+            // Its ring is looked at when it is no longer held; until then its signals wake nobody.
+            if let Some(link) = &self.link {
+                link.rx.clear_signals();
             }
             return Ok(0);
         }

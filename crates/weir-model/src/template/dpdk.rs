@@ -11,9 +11,10 @@ use crate::error::quote;
 
 /// What a program may take without a word of its image.
 const MEMORY: u64 = 512 << 20;
-/// Bytes of that which are not DPDK's own heap. DPDK programs lock all they have in memory, also the files of their libraries: those
-/// of Debian take 56 MB, and count for the first program that reads them.
-const OTHER_MEMORY: u64 = 128 << 20;
+/// Bytes of that which are not DPDK's own heap, and bytes of each of its threads. DPDK programs lock all they have in memory: also the
+/// stacks of threads, and the files of their libraries, of which Debian's take 56 MB and count for the first program that reads them.
+const OTHER_MEMORY: u64 = 112 << 20;
+const THREAD_MEMORY: u64 = 8 << 20;
 const LEAST_HEAP: u64 = 64 << 20;
 const THREADS: u32 = 2;
 
@@ -33,7 +34,7 @@ pub struct Dpdk {
     /// Threads of DPDK (lcores). They share the node's processors with all else.
     #[schemars(default = "threads")]
     pub threads: u32,
-    /// Most memory of all its processes, in bytes: a number with kB, MB or GB (powers of 1,024). All but 128 MB is DPDK's own heap.
+    /// Most memory of all its processes, in bytes: a number with kB, MB or GB (powers of 1,024). All but 112 MB, and 8 MB for each thread, is DPDK's own heap.
     #[schemars(with = "String", default = "memory")]
     pub memory: u64,
     /// Most processes and threads.
@@ -47,7 +48,12 @@ pub struct Dpdk {
 impl Dpdk {
     /// Bytes of its own heap.
     pub fn heap(&self) -> u64 {
-        self.memory - OTHER_MEMORY
+        self.memory.saturating_sub(self.other())
+    }
+
+    /// Bytes of what is not its heap.
+    fn other(&self) -> u64 {
+        OTHER_MEMORY + u64::from(self.threads) * THREAD_MEMORY
     }
 }
 
@@ -91,9 +97,10 @@ pub(super) fn dpdk(r: &mut Reader, at: &At<'_>) -> Option<Dpdk> {
         dpdk.threads = r.number(&at, "DPDK's threads", 1, 64)?;
     }
     limits(r, &f, &mut dpdk.memory, &mut dpdk.processes)?;
-    if let Some(at) = f.get("memory").filter(|_| dpdk.memory < OTHER_MEMORY + LEAST_HEAP) {
-        let least = (OTHER_MEMORY + LEAST_HEAP) >> 20;
-        r.error(&at, "DPDK does not start with so little memory", format!("give at least {least} MB"));
+    let least = dpdk.other() + LEAST_HEAP;
+    if let Some(at) = f.get("memory").or_else(|| f.get("threads")).filter(|_| dpdk.memory < least) {
+        let help = format!("give \"memory\" of at least {} MB", least >> 20);
+        r.error(&at, "DPDK does not start with so little memory", help);
     }
     dpdk.cpu = cpu(r, &f)?;
     Some(dpdk)
@@ -131,6 +138,7 @@ mod tests {
             ("dpdk: {}", "program"),
             ("dpdk: {program: bin/x}", "whole path"),
             ("dpdk: {program: x, memory: 64 MB}", "at least 192 MB"),
+            ("dpdk: {program: x, threads: 64}", "at least 688 MB"),
             ("dpdk: {program: x, threads: 0}", "1 to 64"),
             ("dpdk: {program: x}\nhandlers: {a: b.c}", "has no handlers"),
             ("dpdk: {program: x}\nclick: y", "click"),

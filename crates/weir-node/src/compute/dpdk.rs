@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use nix::errno::Errno;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
+use tokio::process::Child;
 use tokio::time::{Instant, sleep};
 use weir_model::template::{self, expand};
 
@@ -24,7 +25,7 @@ use crate::instance::{Kind, PortNames, Spec, Work};
 
 /// How long a program may take until its ports are there: DPDK takes its memory first.
 const TIME: Duration = Duration::from_secs(30);
-/// How long it may take from then on until it is at work; one that is not busy by then may be none that polls.
+/// How long a program has nothing to do that is at work and does not poll.
 const SETTLE: Duration = Duration::from_secs(5);
 /// Processor time that only a thread which polls takes, in clock ticks (10 ms each).
 const BUSY: u64 = 10;
@@ -56,10 +57,21 @@ impl Dpdk {
         self.sockets.of(cx.paths).join(format!(".{}", port.inside))
     }
 
-    /// Lets the data plane find the sockets, when the program is at work: its threads never sleep then.
-    async fn publish(&self, cx: &Context<'_>, pid: Option<u32>) -> io::Result<()> {
-        let until = Instant::now() + SETTLE;
-        while !pid.is_some_and(is_busy) && Instant::now() < until {
+    /// Lets the data plane find the sockets, when the program is at work: its threads never sleep then. One that does not poll is at work when
+    /// it has had nothing to do for a time; a program that is slow to start has.
+    async fn publish(&self, cx: &Context<'_>, child: &mut Child) -> io::Result<()> {
+        let (until, mut idle) = (Instant::now() + TIME, Instant::now() + SETTLE);
+        let mut before = Vec::new();
+        while let (Some(pid), Ok(None)) = (child.id(), child.try_wait()) {
+            let times = times(pid);
+            let busy = times.iter().any(|(thread, time)| *thread != pid && *time >= BUSY);
+            if busy || Instant::now() > until.min(idle) {
+                break;
+            }
+            if times != before {
+                idle = Instant::now() + SETTLE;
+                before = times;
+            }
             sleep(STEP).await;
         }
         cx.spec.ports.iter().try_for_each(|p| fs::rename(self.early_socket(cx, p), self.socket(cx, p)))
@@ -93,17 +105,17 @@ impl Dpdk {
     }
 }
 
-/// Whether another thread of a process than the first one has worked.
-fn is_busy(pid: u32) -> bool {
+/// The threads of a process, and the processor time that each has taken, in clock ticks.
+fn times(pid: u32) -> Vec<(u32, u64)> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let others = threads.filter(|t| t.file_name() != pid.to_string().as_str());
-    let worked = |thread: fs::DirEntry| -> Option<u64> {
+    let of = |thread: fs::DirEntry| -> Option<(u32, u64)> {
         let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
         // Its name may have blanks. User and system time are fields 14 and 15, proc_pid_stat(5).
         let times = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(2);
-        times.map(str::parse::<u64>).sum::<Result<u64, _>>().ok()
+        let time = times.map(str::parse::<u64>).sum::<Result<u64, _>>().ok()?;
+        Some((thread.file_name().to_str()?.parse().ok()?, time))
     };
-    others.filter_map(worked).any(|time| time >= BUSY)
+    threads.filter_map(of).collect()
 }
 
 /// What DPDK calls a program, unlike all others.
@@ -183,7 +195,7 @@ impl Workload for Dpdk {
             }
             sleep(STEP).await;
         }
-        if let Err(e) = self.publish(cx, child.id()).await
+        if let Err(e) = self.publish(cx, &mut child).await
             && matches!(child.try_wait(), Ok(None))
         {
             _ = child.start_kill();

@@ -204,8 +204,10 @@ impl Lab {
             }
         }
         _ = fs::remove_dir_all(&self.dir);
+        // The names of other labs may begin with the number of this one.
+        let own = format!("{}-", self.id);
         for list in [host(&["ip", "netns", "list"]), host(&["ip", "-o", "link", "show"])] {
-            left.extend(list.stdout.lines().filter(|l| l.contains(&self.id)).map(str::to_owned));
+            left.extend(list.stdout.lines().filter(|l| l.contains(&own)).map(str::to_owned));
         }
         if self.dir.exists() {
             left.push(self.dir.display().to_string());
