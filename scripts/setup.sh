@@ -30,6 +30,7 @@ nsenter:util-linux
 ovs-vswitchd:openvswitch-switch
 qemu-system-x86_64:qemu-system-x86
 ping:iputils-ping
+promtool:prometheus
 runc:runc
 scapy:python3-scapy
 skopeo:skopeo

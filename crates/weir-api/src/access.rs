@@ -47,6 +47,13 @@ pub fn scope(graph: Option<String>, functions: BTreeSet<String>) -> Option<Scope
     }
 }
 
+/// A token by which metrics are read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MetricsToken {
+    /// For `Authorization: Bearer TOKEN`.
+    pub token: String,
+}
+
 /// A key that is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Key {

@@ -67,6 +67,9 @@ pub enum Action<'a> {
     ReadImages,
     /// To add, change or remove images.
     ChangeImages,
+    /// The metrics, which have those of graphs that one may read: [`Action::ReadGraph`] decides of each, and of those of the node
+    /// [`Action::ReadDevices`].
+    ReadMetrics,
     /// The interfaces, with what passes.
     ReadDevices,
     /// What a node is to others, with the graphs of all.
@@ -120,6 +123,7 @@ impl Action<'_> {
             Action::ReadNodeEvents => "read-node-events",
             Action::ReadImages => "read-images",
             Action::ChangeImages => "change-images",
+            Action::ReadMetrics => "read-metrics",
             Action::ReadDevices => "read-devices",
             Action::ReadDomain => "read-domain",
             Action::ReadNodes => "read-nodes",
@@ -164,6 +168,7 @@ impl Action<'_> {
             | Action::ReadEvents
             | Action::ReadNodeEvents
             | Action::ReadImages
+            | Action::ReadMetrics
             | Action::ReadDevices
             | Action::ReadDomain
             | Action::ReadNodes
@@ -228,6 +233,7 @@ impl fmt::Display for Action<'_> {
             Action::ReadNodeEvents => f.write_str("read events of the node itself"),
             Action::ReadImages => f.write_str("read images"),
             Action::ChangeImages => f.write_str("change images"),
+            Action::ReadMetrics => f.write_str("read metrics"),
             Action::ReadDevices => f.write_str("read the counts of interfaces"),
             Action::ReadDomain => f.write_str("read the description of the node"),
             Action::ReadNodes => f.write_str("read nodes and links"),

@@ -230,6 +230,7 @@ impl Principal {
             | Action::ListGraphs
             | Action::ReadEvents
             | Action::ReadImages
+            | Action::ReadMetrics
             | Action::ListTenants => true,
             Action::ListGraph(g) => self.sees(g),
             Action::ReadGraph(g)
@@ -300,6 +301,7 @@ fn who_may(action: &Action<'_>) -> &'static str {
         | Action::ListGraphs
         | Action::ReadEvents
         | Action::ReadImages
+        | Action::ReadMetrics
         | Action::ListTenants => "all keys may but those of nodes that join",
         Action::ListGraph(_) | Action::ReadGraph(_) | Action::PlanGraph(_) => {
             "an operator may, the tenant that owns the graph, and read-only keys that are not limited to others"

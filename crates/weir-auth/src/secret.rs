@@ -19,6 +19,8 @@ pub enum Use {
     Admin,
     /// That a node joins.
     Join,
+    /// That metrics are read, and nothing else.
+    Metrics,
 }
 
 impl Use {
@@ -27,6 +29,7 @@ impl Use {
         match self {
             Use::Admin => "weir-admin-",
             Use::Join => "weir-join-",
+            Use::Metrics => "weir-metrics-",
         }
     }
 }
@@ -49,7 +52,8 @@ impl Secret {
 
     /// Reads one. Nothing if it has not the form of any.
     pub fn parse(text: &str) -> Option<Secret> {
-        let what = [Use::Admin, Use::Join].into_iter().find(|w| text.starts_with(w.prefix()))?;
+        let what =
+            [Use::Admin, Use::Join, Use::Metrics].into_iter().find(|w| text.starts_with(w.prefix()))?;
         let random = BASE64.decode(&text[what.prefix().len()..]).ok()?;
         (random.len() == 32).then(|| Secret { what, text: text.to_owned() })
     }

@@ -91,6 +91,7 @@ fn table() -> Vec<(Action<'static>, &'static str)> {
         (ReadNodeEvents, "x x - - - - - - -"),
         (ReadImages, "x x x x x x x x -"),
         (ChangeImages, "x - - - - - - - -"),
+        (ReadMetrics, "x x x x x x x x -"),
         (ReadDevices, "x x - - - - - - -"),
         (ReadDomain, "x x - - - - - - -"),
         (ReadNodes, "x x - - - - - - -"),
@@ -145,9 +146,10 @@ fn number(action: &Action<'_>) -> usize {
         Action::ChangeTenants => 29,
         Action::ReadAudit => 30,
         Action::Backup => 31,
+        Action::ReadMetrics => 32,
     }
 }
-const ACTIONS: usize = 32;
+const ACTIONS: usize = 33;
 
 #[test]
 fn every_role_may_what_the_table_says_and_nothing_else() {

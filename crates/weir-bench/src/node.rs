@@ -64,6 +64,15 @@ fn one_by_one(most: usize, all: &mut Vec<Figure>) -> Result<()> {
         let window = times[n.saturating_sub(WINDOW)..n].iter().copied();
         all.push(Figure { what: format!("graph {n} applied, ms"), value: Spread::of(window) });
     }
+    let scrapes: Result<Vec<f64>> = (0..WINDOW)
+        .map(|_| {
+            let start = Instant::now();
+            let text = node.client.metrics()?;
+            ensure!(text.contains(&format!("graph=\"{}\"", id(most))), "a graph has no metrics");
+            Ok(start.elapsed().as_secs_f64() * 1e3)
+        })
+        .collect();
+    all.push(Figure { what: format!("metrics of {most} graphs read, ms"), value: Spread::of(scrapes?) });
     let bytes = (node.engine_memory()? - before) / most as f64 / 1024.0;
     all.push(Figure { what: format!("memory of one of {most} graphs, KB"), value: Spread::of([bytes]) });
     let start = Instant::now();

@@ -1,7 +1,7 @@
 //! Changes of graphs, each whole or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::{Method, StatusCode};
 use weir_api::events::Kind;
@@ -147,8 +147,11 @@ impl Controller {
         by: &Principal,
         note: &Note,
     ) -> Result<(Changed, bool), Problem> {
+        let begun = Instant::now();
         let _changing = self.changing.lock().await;
-        self.put_alone(document, asked, change, condition, by, note).await
+        let done = self.put_alone(document, asked, change, condition, by, note).await;
+        self.change.observe(begun.elapsed());
+        done
     }
 
     /// The same for who sees to it that nothing else changes meanwhile.

@@ -13,6 +13,7 @@ use weir_auth::Graph;
 use weir_model::nearest::nearest;
 use weir_rest::events::Events;
 use weir_rest::login::Login;
+use weir_rest::metrics::Histogram;
 use weir_store::StoreError;
 use weir_store::events::NewEvent;
 use weir_tls::authority::Authority;
@@ -40,6 +41,10 @@ pub struct Controller {
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Graphs were applied that go back unless they are confirmed.
     pub(crate) unconfirmed: Notify,
+    /// How long it took to make nodes run what they are to run, or to find that they do.
+    pub(crate) reconcile: Histogram,
+    /// How long changes of graphs took.
+    pub(crate) change: Histogram,
     view: RwLock<Arc<View>>,
 }
 
@@ -82,6 +87,8 @@ impl Controller {
             certificates,
             changing: tokio::sync::Mutex::new(()),
             unconfirmed: Notify::new(),
+            reconcile: Histogram::default(),
+            change: Histogram::default(),
             view: RwLock::new(Arc::new(view)),
         });
         let (of_usage, of_owner) = (Arc::downgrade(&controller), Arc::downgrade(&controller));

@@ -1,5 +1,7 @@
 //! A node that is connected is made to run what it is to run.
 
+use std::time::Instant;
+
 use axum::http::Method;
 use weir_api::domain::Domain;
 use weir_api::events::Kind;
@@ -16,6 +18,13 @@ impl Controller {
     /// # Errors
     /// It does not answer.
     pub async fn settle(&self, node: &str) -> Result<(), FleetError> {
+        let begun = Instant::now();
+        let done = self.settle_now(node).await;
+        self.reconcile.observe(begun.elapsed());
+        done
+    }
+
+    async fn settle_now(&self, node: &str) -> Result<(), FleetError> {
         let held: Vec<GraphSummary> = self.fleet.call(node, Method::GET, "/graphs", None).await?;
         let domain: Domain = self.fleet.call(node, Method::GET, "/domain", None).await?;
         self.edit(|v| {

@@ -363,6 +363,7 @@ impl Loop {
             Command::Status { graph } => {
                 engine.status(&graph).map(|status| Answer::Status { status }).map_err(one)
             }
+            Command::Figures => Ok(Answer::Figures { graphs: engine.figures() }),
             Command::Read { graph, handler } => {
                 engine.read(&graph, &handler).map(|text| Answer::Text { text }).map_err(one)
             }

@@ -83,6 +83,7 @@ impl<D: DataPlane> Node<D> {
     ) -> Result<Applied, ApplyError> {
         let document = document.into();
         let id = document.graph.id.to_string();
+        let _timer = self.times.change();
         self.check(&id, condition)?;
         let prepared = self.prepare(vec![document]).await?;
         let mut runtime = self.runtime.lock().await;
@@ -110,6 +111,7 @@ impl<D: DataPlane> Node<D> {
     pub async fn put_all(&self, documents: Vec<impl Into<Document>>, how: How) -> Outcomes {
         let documents: Vec<Document> = documents.into_iter().map(Into::into).collect();
         let number = documents.len();
+        let _timer = self.times.change();
         let tried = async {
             let prepared = self.prepare(documents).await?;
             self.try_all(&mut *self.runtime.lock().await, prepared, how).await

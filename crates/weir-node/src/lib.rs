@@ -32,6 +32,7 @@ pub mod images;
 pub mod instance;
 pub mod join;
 pub mod membership;
+mod metrics;
 mod mtu;
 pub mod node;
 mod perform;

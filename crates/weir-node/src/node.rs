@@ -5,7 +5,7 @@ mod build;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -20,6 +20,7 @@ use crate::desired::{DesiredGraph, FunctionRuntime};
 use crate::images::Images;
 use crate::instance::InstanceId;
 use crate::membership::Membership;
+use crate::metrics::Times;
 use crate::perform::{Runtime, StepError};
 use crate::proof::{Proofs, follows_document};
 use crate::resources::{self, Resources};
@@ -75,6 +76,8 @@ pub struct Node<D> {
     pub(crate) runtime: tokio::sync::Mutex<Runtime<D>>,
     view: RwLock<Arc<View>>,
     pub(crate) proofs: Arc<Proofs>,
+    /// How long work took.
+    pub(crate) times: Times,
     /// Graphs were applied that go back unless they are confirmed.
     pub(crate) unconfirmed: Notify,
     /// Whether the node has a controller.
@@ -114,6 +117,7 @@ impl<D: DataPlane> Node<D> {
             containers: None,
             view: RwLock::new(Arc::new(View { graphs, ..View::default() })),
             proofs: Arc::default(),
+            times: Times::default(),
             unconfirmed: Notify::new(),
             membership: Membership::default(),
         })
@@ -311,7 +315,10 @@ impl<D: DataPlane> Node<D> {
     pub async fn converge(&self) -> Result<(), String> {
         let mut runtime = self.runtime.lock().await;
         runtime.forget();
-        self.settle(&mut runtime, true).await
+        let begun = Instant::now();
+        let done = self.settle(&mut runtime, true).await;
+        self.times.reconcile.observe(begun.elapsed());
+        done
     }
 
     /// Waits for the change that is under way, if any.

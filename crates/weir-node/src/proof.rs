@@ -1,6 +1,7 @@
 //! A graph's requirements are proved before anything changes.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +24,21 @@ const TIME: Duration = Duration::from_secs(10);
 
 /// What was proved of graphs last. After a change only what depends on it is proved again.
 #[derive(Debug, Default)]
-pub struct Proofs(Mutex<BTreeMap<String, Proof>>);
+pub struct Proofs {
+    last: Mutex<BTreeMap<String, Proof>>,
+    verdicts: Verdicts,
+}
+
+/// How many requirements were answered how, since the daemon began.
+#[derive(Debug, Default)]
+pub struct Verdicts {
+    /// They hold.
+    pub holds: AtomicU64,
+    /// They are violated.
+    pub violated: AtomicU64,
+    /// It is not known whether they hold.
+    pub inconclusive: AtomicU64,
+}
 
 /// A graph whose requirements hold.
 #[derive(Debug)]
@@ -42,6 +57,11 @@ impl Proofs {
         self.prove(graph, compiled).map(drop)
     }
 
+    /// How many requirements were answered how.
+    pub fn verdicts(&self) -> &Verdicts {
+        &self.verdicts
+    }
+
     /// The same; says how many answers stand from before.
     fn prove(&self, graph: &ServiceGraph, compiled: &Compiled) -> Result<usize, Vec<CompileError>> {
         if graph.requirements.is_empty() {
@@ -52,6 +72,14 @@ impl Proofs {
         let before = self.proofs().remove(id);
         let answers = answer(&world, &questions, before);
         let report = Report::new(id, &world, &answers);
+        for finding in &report.findings {
+            let count = match finding.verdict {
+                Status::Holds => &self.verdicts.holds,
+                Status::Violated => &self.verdicts.violated,
+                Status::Inconclusive => &self.verdicts.inconclusive,
+            };
+            count.fetch_add(1, Ordering::Relaxed);
+        }
         let failed = report.findings.iter().enumerate().filter(|(_, f)| f.verdict != Status::Holds);
         let errors: Vec<CompileError> = failed
             .map(|(i, f)| CompileError { at: place(i), what: f.to_string().trim_end().to_owned() })
@@ -70,7 +98,7 @@ impl Proofs {
     }
 
     fn proofs(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Proof>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

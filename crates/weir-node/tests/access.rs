@@ -106,7 +106,7 @@ fn graph_of(tenant: Option<&str>) -> String {
 /// Every route, a request of it about graph fw of tenant acme, and who may: the operator, a reader of everything, acme, a reader
 /// of acme's, acme limited to the graph, acme limited to function fw of it, and the tenant evil. Who has no login may nothing but
 /// what is `open`. A request that is allowed need not succeed: it may be wrong otherwise.
-const ROUTES: [(&str, &str, &str, &str); 38] = [
+const ROUTES: [(&str, &str, &str, &str); 40] = [
     ("delete /graphs/{id}", "/graphs/fw", "", "x - x - x - -"),
     ("delete /keys/{name}", "/keys/nobody", "", "x - - - - - -"),
     ("delete /tenants/{name}", "/tenants/nobody", "", "x - - - - - -"),
@@ -134,11 +134,13 @@ const ROUTES: [(&str, &str, &str, &str); 38] = [
     ("get /images", "/images", "", "x x x x x x x"),
     ("get /images/{name}", "/images/firewall", "", "x x x x x x x"),
     ("get /keys", "/keys", "", "x x - - - - -"),
+    ("get /metrics", "/metrics", "", "x x x x x x x"),
     ("get /openapi.json", "/openapi.json", "", "open"),
     ("get /tenants", "/tenants", "", "x x x x x x x"),
     ("get /tenants/{name}", "/tenants/acme", "", "x x x x - - -"),
     ("get /whoami", "/whoami", "", "x x x x x x x"),
     ("post /graphs", "/graphs", "GRAPH", "x - x - x - -"),
+    ("post /metrics/token", "/metrics/token", "", "x - - - - - -"),
     ("post /graphs/{id}/confirm", "/graphs/fw/confirm", "", "x - x - x - -"),
     ("post /graphs/{id}/rollback", "/graphs/fw/rollback?revision=1", "", "x - x - x - -"),
     ("post /graphs/{id}/capture", "/graphs/fw/capture", "{}", "x x x x x - -"),

@@ -75,6 +75,8 @@ pub enum Command {
         /// Name of the graph.
         graph: String,
     },
+    /// Counts of all graphs at once. Answer: [`Answer::Figures`].
+    Figures,
     /// Reads a handler (`element.handler`, or a global one). Answer: [`Answer::Text`].
     Read {
         /// Name of the graph.
@@ -196,6 +198,11 @@ pub enum Answer {
         /// The figures.
         status: GraphStatus,
     },
+    /// Counts of all graphs.
+    Figures {
+        /// In the order of their names.
+        graphs: Vec<GraphFigures>,
+    },
     /// Text of a handler.
     Text {
         /// The text.
@@ -247,6 +254,40 @@ pub struct GraphStatus {
     /// The lookups whose results compiled code may keep for each flow.
     #[serde(default)]
     pub flows: Vec<FlowCache>,
+}
+
+/// Counts of a graph, since it was loaded; they survive swaps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphFigures {
+    /// The graph.
+    pub name: String,
+    /// What runs it: `interpreter` or `compiled`.
+    pub engine: String,
+    /// Devices that it uses.
+    pub devices: Vec<DeviceStatus>,
+    /// Why packets ended: element, then reason, then how many.
+    pub drops: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Packets and bytes that passed elements of the class `Counter`.
+    pub counters: BTreeMap<String, (u64, u64)>,
+    /// Tables that are not cells.
+    pub tables: Vec<TableFigures>,
+    /// As in [`GraphStatus`].
+    pub profile: Vec<ElementProfile>,
+}
+
+/// How full a table is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableFigures {
+    /// `element.table`, or the name that several elements share it by.
+    pub name: String,
+    /// Its element.
+    pub element: String,
+    /// Entries that it has.
+    pub entries: u32,
+    /// Entries that it can have.
+    pub capacity: u32,
+    /// Bytes of memory that it takes.
+    pub bytes: u64,
 }
 
 /// How well results of lookups are kept for flows, since the last load or swap.

@@ -10,6 +10,7 @@ pub mod extract;
 pub mod history;
 pub mod listen;
 pub mod login;
+pub mod metrics;
 pub mod origin;
 pub mod precondition;
 pub mod secrets;

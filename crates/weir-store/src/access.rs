@@ -21,6 +21,7 @@ CREATE TABLE IF NOT EXISTS keys (
 ) STRICT;
 CREATE TABLE IF NOT EXISTS tenants (name TEXT PRIMARY KEY, settings TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS admin (one INTEGER PRIMARY KEY CHECK (one = 1), hash BLOB NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS metrics (one INTEGER PRIMARY KEY CHECK (one = 1), hash BLOB NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS join_tokens (hash BLOB PRIMARY KEY, expires INTEGER NOT NULL, uses INTEGER NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS audit (id INTEGER PRIMARY KEY AUTOINCREMENT, record TEXT NOT NULL) STRICT;
 ";
@@ -163,6 +164,30 @@ impl Database {
         self.with(|db| match hash {
             Some(hash) => db.execute("INSERT OR REPLACE INTO admin VALUES (1, ?1)", [hash.bytes()]).map(drop),
             None => db.execute("DELETE FROM admin", []).map(drop),
+        })
+    }
+
+    /// The hash of the token by which metrics are read, if there is one.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn metrics_token(&self) -> Result<Option<SecretHash>> {
+        self.with(|db| {
+            let hash = db.query_row("SELECT hash FROM metrics", [], |r| r.get(0)).optional()?;
+            Ok(hash.map(SecretHash::from_bytes))
+        })
+    }
+
+    /// That token is this one, and no other any more; without one there is none.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn set_metrics_token(&self, hash: Option<&SecretHash>) -> Result<()> {
+        self.with(|db| match hash {
+            Some(hash) => {
+                db.execute("INSERT OR REPLACE INTO metrics VALUES (1, ?1)", [hash.bytes()]).map(drop)
+            }
+            None => db.execute("DELETE FROM metrics", []).map(drop),
         })
     }
 

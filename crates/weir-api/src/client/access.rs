@@ -3,7 +3,9 @@
 use ureq::http::Method;
 
 use super::{NodeClient, Result, encode};
-use crate::access::{AuditList, Key, KeyList, NewKey, Tenant, TenantList, TenantSettings, WhoAmI};
+use crate::access::{
+    AuditList, Key, KeyList, MetricsToken, NewKey, Tenant, TenantList, TenantSettings, WhoAmI,
+};
 use crate::policies::{Policy, PolicyList, PolicySettings};
 
 impl NodeClient {
@@ -25,6 +27,16 @@ impl NodeClient {
     /// Removes a key.
     pub fn remove_key(&self, name: &str) -> Result<()> {
         self.send(Method::DELETE, &format!("/keys/{}", encode(name)), "", "").map(drop)
+    }
+
+    /// Makes a token by which metrics are read. The one before is good no more.
+    pub fn new_metrics_token(&self) -> Result<MetricsToken> {
+        self.document(Method::POST, "/metrics/token", "")
+    }
+
+    /// The metrics, in the text format of Prometheus.
+    pub fn metrics(&self) -> Result<String> {
+        self.text("/metrics")
     }
 
     /// The tenants that one may see.

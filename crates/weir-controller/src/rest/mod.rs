@@ -3,6 +3,7 @@
 mod graphs;
 mod history;
 mod joining;
+mod metrics;
 mod nodes;
 mod policies;
 mod proxy;
@@ -125,10 +126,13 @@ pub(crate) fn router(app: App) -> Router {
         .route("/images/{name}", get(proxy::image))
         .route("/devices", get(proxy::devices))
         .route("/domain", get(proxy::domain))
+        .route("/metrics", get(metrics::get))
         .route("/events", get(nodes::events))
         .route("/events/kept", get(nodes::kept))
         .route(AT_A_NODE, get(proxy::node))
-        .route_layer(guard);
+        .route_layer(guard.clone());
+    // Where Prometheus looks for them.
+    let metrics = Router::new().route("/metrics", get(metrics::get)).route_layer(guard);
     let router = guarded
         // Who has no login has nothing long to say.
         .merge(Router::from(open()).route_layer(DefaultBodyLimit::max(MAX_OPEN)))
@@ -136,6 +140,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/openapi.json", get(|| async { axum::Json(openapi()) }));
     Router::new()
         .nest(BASE, router)
+        .merge(metrics)
         .fallback(|method: Method, uri: Uri| async move {
             let text = format!("there is no {method} {}; the interface stands under {BASE}", uri.path());
             Problem::new(StatusCode::NOT_FOUND, text)

@@ -122,8 +122,8 @@ pub(super) async fn node(
     Path((name, path)): Path<(String, String)>,
     request: Request<Body>,
 ) -> Result<Response, Problem> {
-    // A node takes the controller for an operator, so only who is one may ask it.
-    caller.may(&Action::ChangeNodes)?;
+    // A node takes the controller for an operator, so only who is one may ask it, but for counts that whoever sees all may see.
+    caller.may(if path == "metrics" { &Action::ReadNodes } else { &Action::ChangeNodes })?;
     app.member(&name)?;
     let whole = request.uri().path();
     let path = whole.split_once("/v1/").map_or(path.as_str(), |(_, rest)| rest).to_owned();

@@ -1,6 +1,7 @@
 //! The engine: graphs, devices and links, and the loop that drives them. It belongs to one thread.
 
 mod direct;
+mod figures;
 mod graphs;
 mod pool;
 mod run;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use weir_ir::Reason;
 use weir_nodes::env::device::{Join, Sender};
-use weir_protocol::{ElementProfile, FlowCache, GraphInfo, GraphStatus};
+use weir_protocol::{
+    DeviceStatus, ElementProfile, FlowCache, GraphFigures, GraphInfo, GraphStatus, TableFigures,
+};
 use weir_table::Kind;
 
 use super::Router;
@@ -29,29 +31,60 @@ impl Router {
 
     /// What [`GraphStatus`] tells.
     pub(crate) fn status(&self, rt: &mut Runtime) -> GraphStatus {
-        let mut devices: Vec<usize> = self.devices();
-        devices.sort_unstable();
-        devices.dedup();
-        let tables = self.plan.linked.tables.iter().enumerate().filter(|(_, t)| {
-            let cell = t.decl.kind == Kind::Array && t.decl.capacity == 1;
-            !cell
-        });
-        let tables = tables.map(|(i, t)| {
-            let name = match &t.decl.shared_name {
-                Some(shared) => shared.clone(),
-                None => format!("{}.{}", self.plan.linked.elements[t.owner as usize], t.decl.name),
-            };
-            (name, self.tables.table(i as u32).len())
-        });
+        let tables = self.large_tables().map(|(i, name, _)| (name, self.tables.table(i).len()));
         GraphStatus {
             info: self.info(),
-            devices: devices.into_iter().filter_map(|d| rt.env.devices.status(d)).collect(),
+            tables: tables.collect(),
+            devices: self.device_states(rt),
             drops: self.drop_counts(),
             elements: self.plan.graph.elements.iter().map(|e| (e.name.clone(), e.class.clone())).collect(),
-            tables: tables.collect(),
             profile: self.profile(),
             flows: self.flows(),
         }
+    }
+
+    /// What [`GraphFigures`] tells, but for counters: these are read as handlers are.
+    pub(crate) fn figures(&self, rt: &mut Runtime) -> GraphFigures {
+        let tables = self.large_tables().map(|(i, name, element)| {
+            let table = self.tables.table(i);
+            TableFigures {
+                name,
+                element,
+                entries: table.len(),
+                capacity: self.plan.linked.tables[i as usize].decl.capacity,
+                bytes: table.bytes() as u64,
+            }
+        });
+        GraphFigures {
+            name: self.name.clone(),
+            engine: self.executor.name().to_owned(),
+            tables: tables.collect(),
+            devices: self.device_states(rt),
+            drops: self.drop_counts(),
+            counters: BTreeMap::new(),
+            profile: self.profile(),
+        }
+    }
+
+    fn device_states(&self, rt: &mut Runtime) -> Vec<DeviceStatus> {
+        let mut devices: Vec<usize> = self.devices();
+        devices.sort_unstable();
+        devices.dedup();
+        devices.into_iter().filter_map(|d| rt.env.devices.status(d)).collect()
+    }
+
+    /// The tables that are not cells: number, name and element.
+    fn large_tables(&self) -> impl Iterator<Item = (u32, String, String)> {
+        let tables = self.plan.linked.tables.iter().enumerate();
+        let large = tables.filter(|(_, t)| !(t.decl.kind == Kind::Array && t.decl.capacity == 1));
+        large.map(|(i, t)| {
+            let element = self.plan.linked.elements[t.owner as usize].clone();
+            let name = match &t.decl.shared_name {
+                Some(shared) => shared.clone(),
+                None => format!("{element}.{}", t.decl.name),
+            };
+            (i as u32, name, element)
+        })
     }
 
     /// The elements that were measured.
@@ -144,8 +177,18 @@ impl Router {
 pub(super) fn add_status(sum: &mut GraphStatus, more: GraphStatus) {
     add_profile(&mut sum.profile, more.profile);
     add_flows(&mut sum.flows, more.flows);
-    for device in more.devices {
-        match sum.devices.iter_mut().find(|d| d.name == device.name) {
+    add_devices(&mut sum.devices, more.devices);
+}
+
+/// The same of counts.
+pub(super) fn add_figures(sum: &mut GraphFigures, more: GraphFigures) {
+    add_profile(&mut sum.profile, more.profile);
+    add_devices(&mut sum.devices, more.devices);
+}
+
+fn add_devices(sum: &mut Vec<DeviceStatus>, more: Vec<DeviceStatus>) {
+    for device in more {
+        match sum.iter_mut().find(|d| d.name == device.name) {
             Some(d) => {
                 d.rx_packets += device.rx_packets;
                 d.rx_bytes += device.rx_bytes;
@@ -154,7 +197,7 @@ pub(super) fn add_status(sum: &mut GraphStatus, more: GraphStatus) {
                 d.tx_bytes += device.tx_bytes;
                 d.tx_dropped += device.tx_dropped;
             }
-            None => sum.devices.push(device),
+            None => sum.push(device),
         }
     }
 }

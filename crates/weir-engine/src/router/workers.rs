@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use weir_ir::program::{Entry, EntryKind};
 use weir_plan::{COMMON, Home, Part, Share};
-use weir_protocol::GraphStatus;
+use weir_protocol::{GraphFigures, GraphStatus};
 use weir_table::SetSnapshot;
 
 use super::calls::HandlerRef;
 use super::runtime::Runtime;
-use super::status::add_status;
+use super::status::{add_figures, add_status};
 use super::swap::{from_json, to_json};
 use super::{Lender, Others, Router, Shared};
 
@@ -250,6 +250,31 @@ impl Router {
             }
             sum
         })
+    }
+
+    /// What [`GraphFigures`] tells.
+    pub(crate) fn figures_of_all(&mut self, rt: &mut Runtime) -> GraphFigures {
+        let mut figures = self.with_rest(rt, |first, rt, rest| {
+            let mut sum = first.figures(rt);
+            for worker in 1..=rest.last_worker() {
+                if let Some((router, rt)) = rest.parts(worker, first.slot) {
+                    add_figures(&mut sum, router.figures(rt));
+                }
+            }
+            sum
+        });
+        let counters = self.plan.graph.elements.iter().filter(|e| e.class == "Counter");
+        let names: Vec<String> = counters.map(|e| e.name.clone()).collect();
+        for name in names {
+            let mut read = |what: &str| {
+                let text = self.read(rt, &format!("{name}.{what}")).ok()?;
+                text.trim().parse::<u64>().ok()
+            };
+            if let (Some(packets), Some(bytes)) = (read("count"), read("byte_count")) {
+                figures.counters.insert(name, (packets, bytes));
+            }
+        }
+        figures
     }
 
     /// All state as plain data. No packets may be in flight between workers.

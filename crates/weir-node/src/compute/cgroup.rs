@@ -11,6 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::instance::Limits;
+use crate::resources;
 
 const ROOT: &str = "/sys/fs/cgroup";
 /// The group that holds all of this program's.
@@ -200,6 +201,24 @@ impl Cgroup {
     pub fn memory(&self) -> Option<u64> {
         let file = if self.v2 { "memory.current" } else { "memory.usage_in_bytes" };
         fs::read_to_string(self.memory.as_ref()?.join(file)).ok()?.trim().parse().ok()
+    }
+
+    /// The processor time that its processes took. Where the group does not count it, of those that there are now, with what theirs were that
+    /// ended.
+    pub fn cpu(&self) -> Option<Duration> {
+        let folder = self.cpu.as_ref()?;
+        let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
+        if self.v2 {
+            let text = read("cpu.stat")?;
+            let micros = text.lines().find_map(|l| l.strip_prefix("usage_usec "))?;
+            return micros.trim().parse().ok().map(Duration::from_micros);
+        }
+        if let Some(nanos) = read("cpuacct.usage").and_then(|text| text.trim().parse().ok()) {
+            return Some(Duration::from_nanos(nanos));
+        }
+        let processes = self.processes();
+        let pids = processes.iter().filter_map(|pid| u32::try_from(*pid).ok());
+        (!processes.is_empty()).then(|| pids.filter_map(resources::cpu_of).sum())
     }
 
     /// How many of its processes the kernel has killed for want of memory.

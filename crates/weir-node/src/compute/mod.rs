@@ -21,6 +21,7 @@ use std::fmt::Debug;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use weir_model::template::{Implementation, Template};
@@ -86,6 +87,11 @@ pub trait Compute: Debug + Send + Sync {
         None
     }
 
+    /// What an instance takes of the machine, as far as that is known.
+    fn usage(&self, _: &InstanceId) -> Usage {
+        Usage::default()
+    }
+
     /// How an instance is; `None`: there is none.
     fn health(&self, id: &InstanceId) -> Option<Health>;
 
@@ -127,6 +133,15 @@ pub struct Observed {
     pub tag: String,
     /// Its ports.
     pub ports: Vec<PortNames>,
+}
+
+/// What an instance takes of the machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Processor time since its processes began.
+    pub cpu: Option<Duration>,
+    /// Bytes of memory now.
+    pub memory: Option<u64>,
 }
 
 /// How an instance is.

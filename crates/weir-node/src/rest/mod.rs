@@ -5,6 +5,7 @@ mod functions;
 mod graphs;
 mod history;
 mod log;
+mod metrics;
 mod openapi;
 mod problem;
 mod streams;
@@ -15,6 +16,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::get;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
@@ -52,6 +54,7 @@ fn guarded() -> OpenApiRouter<App> {
         .routes(routes!(functions::image))
         .routes(routes!(devices::list))
         .routes(routes!(devices::domain))
+        .routes(routes!(metrics::get))
         .routes(routes!(streams::events))
         .routes(routes!(streams::kept))
         .routes(routes!(streams::trace))
@@ -76,9 +79,12 @@ pub(crate) fn router(app: App) -> Router {
     let page = SwaggerUi::new("/docs")
         .config(Config::from("/v1/openapi.json").try_it_out_enabled(true).validator_url("none"));
     let guard = from_fn_with_state(app.login.clone(), login::guard);
-    let routes = Router::from(guarded()).route_layer(guard).merge(Router::from(open()));
+    let routes = Router::from(guarded()).route_layer(guard.clone()).merge(Router::from(open()));
+    // Where Prometheus looks for them.
+    let metrics = Router::new().route("/metrics", get(metrics::get)).route_layer(guard);
     Router::new()
         .nest(BASE, routes)
+        .merge(metrics)
         .merge(page)
         .fallback(|method: Method, uri: Uri| async move {
             Problem::new(

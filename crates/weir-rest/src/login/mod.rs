@@ -17,7 +17,7 @@ use weir_auth::TenantKind;
 use weir_auth::audience::Audiences;
 use weir_auth::audit::Record;
 use weir_auth::key::{Fingerprint, PublicKey};
-use weir_auth::principal::{Owner, Principal};
+use weir_auth::principal::{Owner, Principal, Role, Scope};
 use weir_auth::quota::{Quotas, Rate, Usage};
 use weir_auth::replay::ReplayCache;
 use weir_auth::secret::{Secret, SecretHash, Use};
@@ -28,6 +28,9 @@ pub use guard::{Caller, guard};
 
 /// The name of who has the admin token; no key is called so.
 pub const ADMIN: &str = "admin";
+
+/// The name of who has the token by which metrics are read; no key is called so.
+pub const METRICS: &str = "metrics";
 
 /// The name of a node's controller.
 pub const CONTROLLER: &str = "controller";
@@ -86,6 +89,7 @@ struct Known {
     keys: HashMap<Fingerprint, (PublicKey, Principal)>,
     tenants: BTreeMap<String, TenantSettings>,
     admin: Option<SecretHash>,
+    metrics: Option<SecretHash>,
 }
 
 /// What a tenant has.
@@ -130,6 +134,9 @@ pub enum Refused {
         "the token is not known here; an operator gives access by a key ('weir key add'), and 'weir node --new-admin-token' makes a new admin token"
     )]
     Secret,
+    /// They have the token by which metrics are read.
+    #[error("this token is good for reading metrics, and for nothing else")]
+    OnlyMetrics,
     /// A token is refused.
     #[error(transparent)]
     Token(#[from] TokenError),
@@ -221,6 +228,17 @@ impl Login {
         Ok(secret)
     }
 
+    /// The same of a token by which metrics are read.
+    ///
+    /// # Errors
+    /// The store cannot be written, or there are no random numbers.
+    pub fn new_metrics_token(&self) -> Result<Secret, NoToken> {
+        let secret = Secret::generate(Use::Metrics)?;
+        self.store.set_metrics_token(Some(&secret.hash()))?;
+        self.reload()?;
+        Ok(secret)
+    }
+
     /// The limits of a tenant.
     pub fn quotas(&self, tenant: &str) -> Quotas {
         self.known().tenants.get(tenant).map(|t| t.quotas).unwrap_or_default()
@@ -251,6 +269,17 @@ impl Login {
         }
         let (token, known) = (token.trim(), self.known());
         if let Some(secret) = Secret::parse(token) {
+            // It is good for nothing else: it stands in the files of another program, and is sent again and again.
+            if secret.what() == Use::Metrics {
+                let is_known = known.metrics.is_some_and(|hash| hash.is_of(&secret));
+                let path = request.strip_prefix("GET ").map(|p| p.split('?').next().unwrap_or_default());
+                return match path.is_some_and(|p| p.ends_with("/metrics")) {
+                    true if is_known => Principal::new(METRICS, Role::ReadOnly, None, Scope::Everything)
+                        .map_err(|_| Refused::Secret),
+                    true => Err(Refused::Secret),
+                    false => Err(Refused::OnlyMetrics),
+                };
+            }
             // Join tokens are taken where nodes join, and nowhere else.
             let is_admin = secret.what() == Use::Admin && known.admin.is_some_and(|hash| hash.is_of(&secret));
             return if is_admin { Ok(Principal::operator(ADMIN)) } else { Err(Refused::Secret) };
@@ -314,7 +343,7 @@ impl Login {
                 Err(e) => tracing::error!("key {} is of no use: {e}", key.name),
             }
         }
-        let known = Known { keys, tenants, admin: self.store.admin()? };
+        let known = Known { keys, tenants, admin: self.store.admin()?, metrics: self.store.metrics_token()? };
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
         Ok(())
     }

@@ -9,7 +9,9 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use weir_api::access::{AuditList, Key, KeyList, NewKey, Tenant, TenantList, TenantSettings, WhoAmI};
+use weir_api::access::{
+    AuditList, Key, KeyList, MetricsToken, NewKey, Tenant, TenantList, TenantSettings, WhoAmI,
+};
 use weir_api::problem::Problem;
 use weir_auth::key::PublicKey;
 use weir_auth::{Action, Role, Scope};
@@ -17,7 +19,7 @@ use weir_model::nearest::nearest;
 use weir_model::value::Id;
 use weir_store::Database;
 
-use super::{ADMIN, CONTROLLER, Caller, Login, now_ms, principal};
+use super::{ADMIN, CONTROLLER, Caller, Login, METRICS, NoToken, now_ms, principal};
 use crate::body::{Received, json};
 use crate::extract::{Path, Query};
 use crate::to_the_end;
@@ -36,6 +38,7 @@ pub fn routes<S: Clone + Send + Sync + 'static>() -> OpenApiRouter<S> {
         .routes(routes!(tenants))
         .routes(routes!(tenant, put_tenant, remove_tenant))
         .routes(routes!(audit))
+        .routes(routes!(metrics_token))
 }
 
 /// Who one is, and what one may see.
@@ -90,9 +93,9 @@ async fn add_key(
     let new: NewKey = json(body)?.0;
     let bad = |what: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, what);
     let name: Id = name.parse().map_err(|e| bad(format!("the key's name: {e}")))?;
-    if [ADMIN, CONTROLLER].contains(&name.as_str()) {
+    if [ADMIN, METRICS, CONTROLLER].contains(&name.as_str()) {
         return Err(bad(format!(
-            "'{name}' is not the name of a key: it is who has the admin token, or the node's controller"
+            "'{name}' is not the name of a key: it is who has the admin token or that of metrics, or the node's controller"
         )));
     }
     if new.role == Role::Join {
@@ -123,7 +126,7 @@ async fn add_key(
     .await
 }
 
-/// Removes a key: its owner has no access from the next request on. `admin` is the admin token.
+/// Removes a key: its owner has no access from the next request on. `admin` is the admin token, `metrics` the token by which metrics are read.
 #[utoipa::path(delete, path = "/keys/{name}", tag = "access", operation_id = "remove_key",
     params(("name" = String, Path, description = "The key's name.")),
     responses(
@@ -143,6 +146,10 @@ async fn remove_key(
             login.change(|store| store.set_admin(None)).await?;
             return Ok(StatusCode::NO_CONTENT);
         }
+        if name == METRICS && login.known().metrics.is_some() {
+            login.change(|store| store.set_metrics_token(None)).await?;
+            return Ok(StatusCode::NO_CONTENT);
+        }
         let keys = login.read(Database::keys).await?;
         let Some(key) = keys.iter().find(|k| k.name == name) else {
             let hint = nearest(&name, keys.iter().map(|k| k.name.as_str()));
@@ -151,6 +158,28 @@ async fn remove_key(
         caller.before(format!("{} {}", key.fingerprint, key.role));
         login.change(move |store| store.remove_key(&name)).await?;
         Ok(StatusCode::NO_CONTENT)
+    })
+    .await
+}
+
+/// Makes a token by which metrics are read, and nothing else: for Prometheus, which cannot sign requests. The one before is good no more.
+#[utoipa::path(post, path = "/metrics/token", tag = "access", operation_id = "metrics_token",
+    responses(
+        (status = 201, body = MetricsToken, description = "The token, which is shown this once."),
+        (status = 507, body = Problem, content_type = "application/problem+json", description = "The disk is full."),
+    ))]
+async fn metrics_token(Extension(login): Extension<App>, caller: Caller) -> Result<Response, Problem> {
+    caller.may(&Action::ChangeKeys)?;
+    to_the_end(async move {
+        let _changes = login.changes.lock().await;
+        let maker = login.clone();
+        let made = tokio::task::spawn_blocking(move || maker.new_metrics_token()).await;
+        let secret = made.map_err(|_| Problem::internal())?.map_err(|e| match e {
+            NoToken::Store(e) => e.into(),
+            NoToken::Random(e) => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()),
+        })?;
+        let token = MetricsToken { token: secret.reveal().to_owned() };
+        Ok::<_, Problem>((StatusCode::CREATED, Json(token)).into_response())
     })
     .await
 }

@@ -32,11 +32,13 @@ enum What {
     Add(Box<Add>),
     /// List the keys that are let in
     List,
-    /// Let the owner of a key in no longer; 'admin' is the admin token
+    /// Let the owner of a key in no longer; 'admin' is the admin token, 'metrics' the token of metrics
     Remove {
         /// The key's name
         name: String,
     },
+    /// Make a token by which Prometheus reads metrics, and nothing else; the one before is good no more ('remove metrics' removes it)
+    Metrics,
     /// Make a key: FILE and FILE.pub
     New {
         /// The file of the private key
@@ -105,6 +107,10 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
             ui.print(&keys, || text(&keys))?;
         }
         What::Remove { name } => args.node.client()?.remove_key(name)?,
+        What::Metrics => {
+            let made = args.node.client()?.new_metrics_token()?;
+            ui.print(&made, || format!("{}\n", made.token))?;
+        }
         What::New { file } => make(file, *ui)?,
     }
     Ok(())

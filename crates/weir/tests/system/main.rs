@@ -23,6 +23,7 @@ mod iptables;
 mod ipv6;
 mod lab;
 mod many;
+mod metrics;
 mod mixed;
 mod nat;
 mod native;

@@ -19,7 +19,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::cgroup::Cgroup;
 use super::launch::Launch;
-use super::{Compute, ComputeError, Health, Notice, Observed, netns};
+use super::{Compute, ComputeError, Health, Notice, Observed, Usage, netns};
 use crate::instance::{Instance, InstanceId, Kind};
 use crate::traces::FunctionTrace;
 pub use record::{Paths, Record};
@@ -284,6 +284,12 @@ impl<W: Workload> Compute for Hosted<W> {
 
     fn cores(&self, id: &InstanceId) -> Option<String> {
         Cgroup::named(&self.0.function(id).ok()?.paths.name).cores()
+    }
+
+    fn usage(&self, id: &InstanceId) -> Usage {
+        let Ok(f) = self.0.function(id) else { return Usage::default() };
+        let group = Cgroup::named(&f.paths.name);
+        Usage { cpu: group.cpu(), memory: group.memory() }
     }
 
     fn written(&self, id: &InstanceId) -> Vec<(String, String)> {

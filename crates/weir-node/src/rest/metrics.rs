@@ -1,0 +1,25 @@
+//! Metrics for Prometheus.
+
+use axum::extract::State;
+use axum::http::HeaderName;
+use weir_api::problem::Problem;
+use weir_auth::Action;
+use weir_rest::login::Caller;
+use weir_rest::metrics::CONTENT_TYPE;
+
+use super::App;
+
+/// Counts of graphs, functions, access points, tables and interfaces, and of the node itself, in the text format of Prometheus. Who may
+/// read some graphs only gets theirs. Also at `/metrics`, without `/v1`.
+#[utoipa::path(get, path = "/metrics", tag = "node", operation_id = "metrics", responses(
+    (status = 200, body = String, content_type = "text/plain", description = "The metrics, in version 0.0.4 of the format."),
+))]
+pub(super) async fn get(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<([(HeaderName, &'static str); 1], String), Problem> {
+    caller.may(&Action::ReadMetrics)?;
+    let graphs = |graph: weir_auth::Graph<'_>| caller.can(&Action::ReadGraph(graph));
+    let text = app.metrics(graphs, caller.can(&Action::ReadDevices)).await;
+    Ok(([CONTENT_TYPE], text))
+}
