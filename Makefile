@@ -1,4 +1,5 @@
 # make dist    the program for installing, target/dist/weir, with its symbols beside it in weir.debug
+# make deb     Debian packages of it in target/debian: the program with manual pages, units and images, and its symbols
 # make test    what CI runs: system packages if missing, format, lints, all tests (root: tests make network namespaces)
 # make demo    a service graph between two network namespaces, in a minute
 # make bench   measures the data plane, beside other programs if root can install them; writes bench/RESULTS.md
@@ -8,7 +9,7 @@
 MINUTES ?= 1
 ONE_IN ?= 1
 
-.PHONY: build dist demo test setup fmt lint unit deny bench fuzz mutate
+.PHONY: build dist deb demo test setup fmt lint unit deny bench fuzz mutate
 
 build:
 	cargo build --locked --release -p weir
@@ -19,6 +20,9 @@ dist: build
 	objcopy --only-keep-debug target/release/weir target/dist/weir.debug
 	objcopy --strip-all target/release/weir target/dist/weir
 	cd target/dist && objcopy --add-gnu-debuglink=weir.debug weir
+
+deb: build
+	scripts/deb target/release/weir
 
 setup:
 	scripts/setup.sh

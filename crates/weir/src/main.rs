@@ -12,7 +12,7 @@ use clap::{CommandFactory, Parser};
 use clap_complete::CompleteEnv;
 
 use crate::commands::Command;
-use crate::ui::Ui;
+use crate::ui::{Failure, Ui};
 
 /// Verification makes and drops many small things.
 #[global_allocator]
@@ -40,8 +40,18 @@ fn main() -> ExitCode {
     CompleteEnv::with_factory(Cli::command).var(commands::COMPLETE).complete();
     let cli = Cli::parse();
     let ui = Ui::new(cli.json, cli.color);
-    match cli.command.run(&ui) {
+    match with_settings(cli).and_then(|cli| cli.command.run(&ui)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => ui.fail(&failure),
     }
+}
+
+/// The command line with the settings of the file that it names.
+fn with_settings(cli: Cli) -> Result<Cli, Failure> {
+    let Some((daemon, file)) = cli.command.settings() else { return Ok(cli) };
+    let cli = Cli::command();
+    let command = cli.find_subcommand(daemon).cloned().unwrap_or_default();
+    let line = commands::expand(std::env::args_os().collect(), daemon, &command, file)?;
+    // What a value has to be like is said as of an option.
+    Ok(Cli::parse_from(line))
 }

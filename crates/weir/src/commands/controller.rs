@@ -9,10 +9,12 @@ use anyhow::Context;
 use weir_controller::Options;
 
 use super::node::{announce, shutdown};
+use super::settings::ConfigArgs;
 use crate::ui::{Failure, Ui};
 
 /// Options of `weir controller`.
 #[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
 pub(crate) struct Args {
     /// Where clients and nodes come, with TLS
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7443")]
@@ -36,9 +38,14 @@ pub(crate) struct Args {
     /// How many revisions of each graph are kept, the newest
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     revisions: u32,
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
 }
 
 pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    if args.config.checked(*ui)? {
+        return Ok(());
+    }
     if let Some(directory) = args.store.parent().filter(|d| !d.as_os_str().is_empty()) {
         std::fs::create_dir_all(directory)
             .with_context(|| format!("cannot create {}", directory.display()))

@@ -8,6 +8,7 @@ mod config;
 mod context;
 mod controller;
 mod describe;
+mod doctor;
 mod domain;
 mod elements;
 mod events;
@@ -29,6 +30,7 @@ mod profile;
 mod remote;
 mod run;
 mod schema;
+mod settings;
 mod steps;
 mod tenant;
 mod top;
@@ -43,6 +45,7 @@ use clap::Subcommand;
 use crate::ui::{Failure, Ui};
 
 pub(crate) use manual::VARIABLE as COMPLETE;
+pub(crate) use settings::expand;
 
 /// All commands.
 #[derive(Debug, Subcommand)]
@@ -246,6 +249,15 @@ pub(crate) enum Command {
     /// Make workers of functions (internal)
     #[command(name = functions::ZYGOTE, hide = true)]
     Zygote,
+    /// Say what this machine can do for a node, what is missing, and what is to be done about it
+    ///
+    /// Nothing is changed. Exit codes: 0 a node works here, and what --need names; 1 it does not. What is missing for other uses is said, and no
+    /// failure.
+    ///
+    /// Example:
+    ///
+    /// weir doctor --need container --need xdp
+    Doctor(doctor::Args),
     /// Run the data-plane process; the node starts it itself
     Engine(node::EngineArgs),
     /// Print what makes a shell complete commands, options, graphs and elements
@@ -262,6 +274,15 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// The daemon that this runs, and the file of its settings, if it has one.
+    pub(crate) fn settings(&self) -> Option<(&'static str, &Path)> {
+        match self {
+            Command::Node(a) => Some(("node", a.config.config.as_deref()?)),
+            Command::Controller(a) => Some(("controller", a.config.config.as_deref()?)),
+            _ => None,
+        }
+    }
+
     pub(crate) fn run(self, ui: &Ui) -> Result<(), Failure> {
         match self {
             Command::Run(a) => run::run(&a, ui),
@@ -306,6 +327,7 @@ impl Command {
             Command::Sign(a) => whoami::sign_request(&a, ui),
             Command::Images(a) => images::run(&a, ui),
             Command::Image(a) => image::run(&a, ui),
+            Command::Doctor(a) => doctor::run(&a, ui),
             Command::Engine(a) => node::engine(&a, ui),
             Command::Completion(a) => manual::completion(&a),
             Command::Man(a) => manual::man(&a, ui),

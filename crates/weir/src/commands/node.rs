@@ -15,11 +15,13 @@ use weir_node::{LoginOptions, Options};
 use weir_protocol::{Client, ClientError, Command};
 
 use super::remote::NodeArgs;
+use super::settings::ConfigArgs;
 use super::{classes, describe};
 use crate::ui::{Failure, Ui};
 
 /// Options of `weir node`.
 #[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
 pub(crate) struct Args {
     /// Where REST listens
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7400")]
@@ -88,6 +90,8 @@ pub(crate) struct Args {
     #[arg(long)]
     describe: bool,
     #[command(flatten)]
+    pub(super) config: ConfigArgs,
+    #[command(flatten)]
     node: NodeArgs,
     /// Registry of container images, HOST:PORT, that is spoken to without TLS (may be repeated); those on this machine always are
     #[arg(long, value_name = "HOST:PORT")]
@@ -141,6 +145,9 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let wrong = args.hostname.iter().find(|name| of_authority(name, args.listen.port()).is_none());
     if let Some(name) = wrong {
         return Err(Failure::refused(format!("--hostname {name:?}: give HOST or HOST:PORT")));
+    }
+    if args.config.checked(*ui)? {
+        return Ok(());
     }
     let beyond = !args.listen.ip().is_loopback();
     let login = !args.no_login && (args.login || beyond);

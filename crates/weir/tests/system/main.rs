@@ -28,6 +28,7 @@ mod mixed;
 mod nat;
 mod native;
 mod node;
+mod packages;
 mod processes;
 mod reference;
 mod resolver;
