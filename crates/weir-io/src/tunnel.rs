@@ -76,17 +76,7 @@ impl TunnelPort {
     /// The address is none of this host, another program has the UDP port, or the kernel refuses something else.
     pub fn open(options: &Options) -> Result<TunnelPort, PortError> {
         let name = options.to_string();
-        let fail = |action: &'static str| {
-            let name = name.clone();
-            move |source: io::Error| match source.raw_os_error() {
-                Some(libc::EPERM | libc::EACCES) => {
-                    PortError::Permission { name, action, needs: "CAP_NET_RAW" }
-                }
-                Some(libc::EADDRNOTAVAIL) => PortError::NoAddress { address: options.local.to_string() },
-                Some(libc::EADDRINUSE) => PortError::Busy { name, what: "the port".to_owned() },
-                _ => PortError::Os { name, action, source },
-            }
-        };
+        let fail = |action| socket_error(&name, options.local, action);
         let holder = hold(options).map_err(fail("take the port"))?;
         let sender = sender(options.local).map_err(fail("open a raw socket"))?;
         let receiver = sys::socket().map_err(fail("open a packet socket"))?;
@@ -184,6 +174,23 @@ impl Port for TunnelPort {
 
     fn method(&self) -> &str {
         "AF_PACKET and a raw IP socket"
+    }
+}
+
+/// What the kernel's refusal of something means for a port at an address of this host.
+pub(crate) fn socket_error(
+    name: &str,
+    local: Ipv4Addr,
+    action: &'static str,
+) -> impl Fn(io::Error) -> PortError + use<> {
+    let name = name.to_owned();
+    move |source| match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            PortError::Permission { name: name.clone(), action, needs: "CAP_NET_RAW" }
+        }
+        Some(libc::EADDRNOTAVAIL) => PortError::NoAddress { address: local.to_string() },
+        Some(libc::EADDRINUSE) => PortError::Busy { name: name.clone(), what: "the UDP port".to_owned() },
+        _ => PortError::Os { name: name.clone(), action, source },
     }
 }
 

@@ -23,6 +23,7 @@ use weir_net::{Headers, WireGuardKey};
 use weir_packet::{Packet, entry};
 
 use crate::af_packet::sys;
+use crate::tunnel::socket_error;
 use crate::{Lost, Port, PortError, PortStats, offload};
 
 /// The file of this host's key, in the folder of a process's ports.
@@ -105,8 +106,8 @@ pub struct WireGuardPort {
     timer: TimerFd,
     /// Readable when the socket or the timer is.
     epoll: Epoll,
-    /// Whether the timer runs.
-    ticks: bool,
+    /// When the timer is due next, if it runs.
+    due: Option<Instant>,
     used: Instant,
     /// What is received, and what the tunnel makes.
     received: Box<[u8]>,
@@ -131,14 +132,7 @@ impl WireGuardPort {
     /// The address is none of this host, another program has the UDP port, the file holds no key, or the kernel refuses something else.
     pub fn open(options: &Options) -> Result<WireGuardPort, PortError> {
         let name = options.to_string();
-        let fail = |action: &'static str| {
-            let name = name.clone();
-            move |source: io::Error| match source.raw_os_error() {
-                Some(libc::EADDRNOTAVAIL) => PortError::NoAddress { address: options.local.ip().to_string() },
-                Some(libc::EADDRINUSE) => PortError::Busy { name, what: "the UDP port".to_owned() },
-                _ => PortError::Os { name, action, source },
-            }
-        };
+        let fail = |action| socket_error(&name, *options.local.ip(), action);
         let socket = connect(options).map_err(fail("take the UDP port"))?;
         let key = private_key(&options.key_file).map_err(fail("read the private key"))?;
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
@@ -160,7 +154,7 @@ impl WireGuardPort {
             socket,
             timer,
             epoll,
-            ticks: false,
+            due: None,
             used: Instant::now(),
             received: vec![0; BUFFER].into(),
             made: vec![0; BUFFER].into(),
@@ -171,24 +165,26 @@ impl WireGuardPort {
     }
 
     /// Notes that the tunnel is in use.
-    fn is_used(&mut self) -> Result<(), PortError> {
-        self.used = Instant::now();
-        if !self.ticks {
+    fn note_use(&mut self, now: Instant) -> Result<(), PortError> {
+        self.used = now;
+        if self.due.is_none() {
             let every = Expiration::Interval(TimeSpec::from_duration(TICK));
-            self.timer
-                .set(every, TimerSetTimeFlags::empty())
-                .map_err(|e| self.failed("set a timer", e.into()))?;
-            self.ticks = true;
+            let set = self.timer.set(every, TimerSetTimeFlags::empty());
+            set.map_err(|e| self.failed("set a timer", e.into()))?;
+            self.due = Some(now + TICK);
         }
         Ok(())
     }
 
-    /// Does what is due, when the timer says that some time has passed.
-    fn tick(&mut self) -> Result<(), PortError> {
-        let mut count = [0; 8];
-        if !self.ticks || nix::unistd::read(&self.timer, &mut count).is_err() {
-            return Ok(());
+    /// Does what is due.
+    fn tick(&mut self, now: Instant) -> Result<(), PortError> {
+        let Some(mut due) = self.due.filter(|due| *due <= now) else { return Ok(()) };
+        while due <= now {
+            due += TICK;
         }
+        self.due = Some(due);
+        // It is readable until then.
+        _ = nix::unistd::read(&self.timer, &mut [0; 8]);
         match self.tunnel.update_timers(&mut self.made) {
             TunnResult::WriteToNetwork(message) => {
                 transmit(&self.socket, message, &mut self.unsent, &mut self.stats);
@@ -199,9 +195,9 @@ impl WireGuardPort {
             }
             _ => {}
         }
-        if self.used.elapsed() > FORGOTTEN {
+        if now.duration_since(self.used) > FORGOTTEN {
             self.timer.unset().map_err(|e| self.failed("unset a timer", e.into()))?;
-            self.ticks = false;
+            self.due = None;
         }
         Ok(())
     }
@@ -321,8 +317,9 @@ impl Port for WireGuardPort {
     }
 
     fn receive(&mut self, out: &mut Vec<Packet>, max: usize) -> Result<usize, PortError> {
-        self.tick()?;
-        let before = out.len();
+        let now = Instant::now();
+        self.tick(now)?;
+        let (before, mut came) = (out.len(), false);
         for _ in 0..max {
             let len = match self.socket.recv(&mut self.received) {
                 Ok(len) => len,
@@ -336,11 +333,14 @@ impl Port for WireGuardPort {
                 Err(e) if is_unreachable(&e) => continue,
                 Err(e) => return Err(self.failed("receive", e)),
             };
-            self.is_used()?;
+            came = true;
             if let Some(packet) = self.open_datagram(len) {
                 self.stats.received(packet.len());
                 out.push(packet);
             }
+        }
+        if came {
+            self.note_use(now)?;
         }
         Ok(out.len() - before)
     }
@@ -360,7 +360,7 @@ impl Port for WireGuardPort {
         if batch.is_empty() {
             return Ok(0);
         }
-        self.is_used()?;
+        self.note_use(Instant::now())?;
         let mut taken = 0;
         self.flush()?;
         while self.unsent.is_empty()

@@ -12,12 +12,12 @@ use weir_api::status::State;
 use weir_auth::Graph;
 use weir_protocol::{Answer, Command, DeviceStatus, GraphFigures};
 use weir_rest::metrics::{Exposition, Histogram, Kind, process};
+use weir_rest::usage::{cpu_of, resident};
 
 use crate::compute::{Health, Usage};
 use crate::connection::DataPlane;
 use crate::instance::{InstanceId, Kind as FunctionKind};
 use crate::node::{Entry, Node, View};
-use crate::resources::{cpu_of, resident};
 
 /// Most graphs that have series of their own.
 const GRAPHS: usize = 5000;
@@ -210,8 +210,7 @@ impl<D: DataPlane> Node<D> {
         figures: Option<&[GraphFigures]>,
         left_out: usize,
     ) {
-        let own = std::process::id();
-        process(out, cpu_of(own), resident(own), env!("CARGO_PKG_VERSION"));
+        process(out, env!("CARGO_PKG_VERSION"));
         let help = "Whether the data plane answers.";
         out.single("weir_engine_up", Kind::Gauge, help, u8::from(figures.is_some()));
         let pid = view.engine.split('@').next().and_then(|pid| pid.parse().ok());

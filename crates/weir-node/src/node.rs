@@ -23,7 +23,7 @@ use crate::membership::Membership;
 use crate::metrics::Times;
 use crate::perform::{Runtime, StepError};
 use crate::proof::{Proofs, follows_document};
-use crate::resources::{self, Resources};
+use crate::resources::Resources;
 use crate::store::Store;
 use crate::view::Failure;
 use weir_api::events::Kind;
@@ -34,6 +34,7 @@ use weir_protocol::{Answer, Command};
 use weir_rest::events::Events;
 use weir_rest::login::Login;
 use weir_rest::precondition::Precondition;
+use weir_rest::usage;
 use weir_store::StoreError;
 use weir_store::events::NewEvent;
 
@@ -132,7 +133,7 @@ impl<D: DataPlane> Node<D> {
     pub(crate) fn accounts(&self, view: &View) -> Accounts {
         let mut accounts = Accounts::new(self.resources);
         let pid = view.engine.split('@').next().and_then(|pid| pid.parse().ok());
-        accounts.set_data_plane(pid.and_then(resources::resident).unwrap_or_default());
+        accounts.set_data_plane(pid.and_then(usage::resident).unwrap_or_default());
         view.graphs.iter().for_each(|(id, e)| accounts.set(id, e.graph.needs()));
         accounts
     }

@@ -182,7 +182,7 @@ pub async fn serve(
     store.database().set_revisions(options.revisions);
     let (events, from_engine) = mpsc::channel(1024);
     let sockets = Sockets(ports_folder(&options.socket));
-    let wireguard = wireguard(&options.store, &sockets.0)?;
+    let tunnel_key = tunnel_key(&options.store, &sockets.0)?;
     let place = EnginePlace { socket: options.socket, command: options.engine_command };
     let (notices, mut noticed) = mpsc::unbounded_channel();
     let functions = options.store.with_extension("functions");
@@ -220,7 +220,7 @@ pub async fn serve(
     let node = node
         .with_resources(options.resources, options.overcommit)
         .with_archives(archives)
-        .with_wireguard(wireguard)
+        .with_wireguard(tunnel_key)
         .with_workers(options.workers);
     let node = node.with_memory(options.graph_memory).with_drivers(drivers).with_containers(containers);
     let node = node.shared();
@@ -266,7 +266,7 @@ pub async fn serve(
 }
 
 /// The node's key of encrypted tunnels, which is made at the first start; the data plane finds it in the folder of its ports.
-fn wireguard(store: &Path, ports: &Path) -> Result<WireGuardKey, NodeError> {
+fn tunnel_key(store: &Path, ports: &Path) -> Result<WireGuardKey, NodeError> {
     let file = store.with_extension("wireguard.key");
     let key = wireguard::identity(&file).map_err(|source| NodeError::Key { path: file.clone(), source })?;
     let failed = |source| NodeError::Key { path: ports.to_owned(), source };

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use axum::http::StatusCode;
+use serde::Deserialize;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
+use utoipa::IntoParams;
 use weir_api::history::{History, MAX_CONFIRM, MAX_MESSAGE, Revision};
 use weir_api::problem::Problem;
 use weir_auth::audit::Who;
@@ -20,6 +22,20 @@ use crate::login::Caller;
 const RETRY: Duration = Duration::from_secs(5);
 /// How long the timers are believed without a look at the store.
 const LOOK: Duration = Duration::from_secs(600);
+
+/// To which revision a graph is rolled back, and how.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct RollBackOptions {
+    /// The revision; without it, the one before the current one.
+    pub revision: Option<u64>,
+    /// Why: kept with the new revision.
+    pub message: Option<String>,
+    /// The graph goes back after so many seconds to what was confirmed last, unless it is confirmed; without this it stays.
+    #[param(minimum = 1, maximum = 86400)]
+    pub confirm: Option<u32>,
+}
 
 /// What is kept of a change that is asked for.
 ///

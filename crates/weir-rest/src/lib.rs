@@ -14,6 +14,7 @@ pub mod metrics;
 pub mod origin;
 pub mod precondition;
 pub mod secrets;
+pub mod usage;
 
 use axum::http::StatusCode;
 use weir_api::problem::Problem;

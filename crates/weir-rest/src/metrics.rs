@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use axum::http::{HeaderName, header};
 
+use crate::usage::{cpu_of, resident};
+
 /// The media type of the format.
 pub const CONTENT_TYPE: (HeaderName, &str) =
     (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
@@ -116,14 +118,15 @@ impl Histogram {
 }
 
 /// What the process is that is asked, as Prometheus' own libraries name it.
-pub fn process(out: &mut Exposition, cpu: Option<Duration>, memory: Option<u64>, version: &str) {
+pub fn process(out: &mut Exposition, version: &str) {
     out.family("weir_build_info", Kind::Gauge, "The version of Weir that runs; always 1.");
     out.sample(&[("version", version)], 1);
-    if let Some(cpu) = cpu {
+    let own = std::process::id();
+    if let Some(cpu) = cpu_of(own) {
         let help = "Processor time that the daemon took, in seconds.";
         out.single("process_cpu_seconds_total", Kind::Counter, help, cpu.as_secs_f64());
     }
-    if let Some(memory) = memory {
+    if let Some(memory) = resident(own) {
         let help = "Memory of the daemon, in bytes.";
         out.single("process_resident_memory_bytes", Kind::Gauge, help, memory);
     }

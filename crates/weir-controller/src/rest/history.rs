@@ -4,12 +4,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde::Deserialize;
 use weir_api::history::{History, RevisionDetails};
 use weir_api::problem::Problem;
 use weir_auth::Action;
 use weir_rest::extract::{Path, Query};
-use weir_rest::history::{find, list as kept, note, nothing_to_confirm};
+use weir_rest::history::{RollBackOptions, find, list as kept, note, nothing_to_confirm};
 use weir_rest::login::Caller;
 use weir_rest::precondition::Precondition;
 use weir_rest::to_the_end;
@@ -43,21 +42,12 @@ pub(super) async fn get(
     Ok(Json(RevisionDetails { revision, document, text }))
 }
 
-/// To which revision a graph is rolled back, and how.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Options {
-    revision: Option<u64>,
-    message: Option<String>,
-    confirm: Option<u32>,
-}
-
 /// Applies the document of an earlier revision again.
 pub(super) async fn roll_back(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
-    Query(Options { revision, message, confirm }): Query<Options>,
+    Query(RollBackOptions { revision, message, confirm }): Query<RollBackOptions>,
     condition: Precondition,
 ) -> Result<Response, Problem> {
     let stored = readable(&app, &caller, &id)?;

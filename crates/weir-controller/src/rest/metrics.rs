@@ -55,8 +55,7 @@ fn runs(app: &App, view: &View, id: &str, g: &Stored) -> bool {
 }
 
 fn domain(app: &App, view: &View, out: &mut Exposition) {
-    let (cpu, memory) = own_usage();
-    process(out, cpu, memory, env!("CARGO_PKG_VERSION"));
+    process(out, env!("CARGO_PKG_VERSION"));
     let up = |name: &str| app.fleet.get(name).is_some();
     out.family("weir_nodes", Kind::Gauge, "Nodes of the domain, by whether they are connected.");
     let online = view.members.keys().filter(|name| up(name)).count();
@@ -85,17 +84,4 @@ fn domain(app: &App, view: &View, out: &mut Exposition) {
     out.histogram("weir_reconcile_seconds", help, &app.reconcile);
     let help = "How long requests to change graphs took, whether or not they were refused.";
     out.histogram("weir_change_seconds", help, &app.change);
-}
-
-/// Processor time and memory of this process.
-fn own_usage() -> (Option<std::time::Duration>, Option<u64>) {
-    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF).ok();
-    let time = |t: nix::sys::time::TimeVal| {
-        std::time::Duration::from_micros(u64::try_from(t.tv_sec() * 1_000_000 + t.tv_usec()).unwrap_or(0))
-    };
-    let cpu = usage.map(|u| time(u.user_time()) + time(u.system_time()));
-    let pages = std::fs::read_to_string("/proc/self/statm").ok();
-    let pages = pages.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
-    let size = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok().flatten();
-    (cpu, pages.zip(size.and_then(|s| u64::try_from(s).ok())).map(|(n, size)| n * size))
 }

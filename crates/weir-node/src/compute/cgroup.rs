@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::instance::Limits;
-use crate::resources;
+use weir_rest::usage;
 
 const ROOT: &str = "/sys/fs/cgroup";
 /// The group that holds all of this program's.
@@ -218,7 +218,7 @@ impl Cgroup {
         }
         let processes = self.processes();
         let pids = processes.iter().filter_map(|pid| u32::try_from(*pid).ok());
-        (!processes.is_empty()).then(|| pids.filter_map(resources::cpu_of).sum())
+        (!processes.is_empty()).then(|| pids.filter_map(usage::cpu_of).sum())
     }
 
     /// How many of its processes the kernel has killed for want of memory.

@@ -4,14 +4,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde::Deserialize;
-use utoipa::IntoParams;
 use weir_api::graphs::Changed;
 use weir_api::history::{History, RevisionDetails};
 use weir_api::problem::Problem;
 use weir_auth::Action;
 use weir_rest::extract::{Path, Query};
-use weir_rest::history::{find, list as kept, note, nothing_to_confirm};
+use weir_rest::history::{RollBackOptions, find, list as kept, note, nothing_to_confirm};
 use weir_rest::login::Caller;
 use weir_rest::precondition::Precondition;
 use weir_rest::to_the_end;
@@ -54,20 +52,6 @@ pub(super) async fn get(
     let document = serde_json::json!({ "sffg": graph.shown() });
     let text = graph.text.filter(|_| graph.secrets.is_empty());
     Ok(Json(RevisionDetails { revision, document, text }))
-}
-
-/// To which revision a graph is rolled back, and how.
-#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct RollBackOptions {
-    /// The revision; without it, the one before the current one.
-    revision: Option<u64>,
-    /// Why: kept with the new revision.
-    message: Option<String>,
-    /// The graph goes back after so many seconds to what was confirmed last, unless it is confirmed; without this it stays.
-    #[param(minimum = 1, maximum = 86400)]
-    confirm: Option<u32>,
 }
 
 /// Applies the document of an earlier revision again, as a new revision; it is checked as any other.
