@@ -27,6 +27,7 @@ jq:jq
 make:make
 nft:nftables
 nsenter:util-linux
+objcopy:binutils
 ovs-vswitchd:openvswitch-switch
 qemu-system-x86_64:qemu-system-x86
 ping:iputils-ping
@@ -39,6 +40,7 @@ squid:squid
 squidclient:squidclient
 swanctl:strongswan-swanctl
 sysctl:procps
+systemd-analyze:systemd
 tcpdump:tcpdump
 tshark:tshark
 udhcpc:udhcpc
