@@ -376,6 +376,34 @@ fn who_sleeps_holds_up_nobody_for_long() {
 }
 
 #[test]
+fn a_ring_that_is_not_used_yet_is_given_up_as_well() {
+    let engine = Engine::start(1);
+    engine.load("");
+    let ([left, right], [there, back]) = pair(&engine, [engine.peer(0), engine.peer(1)]);
+    for (sleeper, sends) in [(&left, true), (&right, false)] {
+        // A sender that sleeps does not take its ring into use; a receiver that sleeps takes nothing from it.
+        sleeper.sleeps.store(true, Ordering::SeqCst);
+        engine.load("DirectLink(LEFT, RIGHT);");
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!sends || engine.direct(0).to.is_none());
+        engine.load("");
+        until("the end of the ring", || engine.direct(0).to.is_none());
+        // Longer than its packets wait for the other one.
+        std::thread::sleep(Duration::from_millis(1500));
+        there.loose.store(!sends, Ordering::SeqCst);
+        sleeper.sleeps.store(false, Ordering::SeqCst);
+        let passed = engine.count("there");
+        until("packets through the engine", || engine.count("there") > passed + u64::from(WINDOW));
+    }
+    engine.load("DirectLink(LEFT, RIGHT);");
+    engine.until_direct(0, true);
+    more(&there);
+    rest(&there, || 0);
+    rest(&back, || 0);
+    assert_eq!(engine.drops(), 0);
+}
+
+#[test]
 fn peers_that_do_not_know_it_are_left_alone() {
     let engine = Engine::start(1);
     engine.load(BOTH);

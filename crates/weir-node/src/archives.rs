@@ -18,6 +18,9 @@ pub(crate) fn stem(path: &Path) -> Option<&str> {
     ENDS.iter().find_map(|end| name.strip_suffix(end)).filter(|stem| !stem.is_empty())
 }
 
+/// What the name of a folder ends with that is not whole yet; before it stands the number of the process.
+const PARTIAL: &str = ".partial";
+
 /// A file as it was when it was unpacked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
@@ -84,16 +87,32 @@ impl Archives {
         }
         // Scripts may have secrets in them.
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
-        let partial = self.folder.join(format!("{}.{}.partial", digest.hex(), std::process::id()));
-        _ = fs::remove_dir_all(&partial);
+        self.remove_partial();
+        let partial = self.folder.join(format!("{}.{}{PARTIAL}", digest.hex(), std::process::id()));
         fs::create_dir(&partial)?;
-        let done = unpack(&bytes, &partial).and_then(|()| match fs::rename(&partial, &folder) {
+        // A folder that has its name is whole, also after the power has failed.
+        let done =
+            unpack(&bytes, &partial).and_then(|()| Ok(nix::unistd::syncfs(fs::File::open(&partial)?)?));
+        let done = done.and_then(|()| match fs::rename(&partial, &folder) {
             // Another process was first.
             Err(_) if folder.is_dir() => Ok(()),
             done => done,
         });
         _ = fs::remove_dir_all(&partial);
         done.map(|()| digest.hex().to_owned())
+    }
+
+    /// Removes what processes that are gone had begun to unpack, and this one before.
+    fn remove_partial(&self) {
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let process = name.strip_suffix(PARTIAL).and_then(|name| name.rsplit('.').next());
+            let works =
+                |pid: &str| pid != std::process::id().to_string() && Path::new("/proc").join(pid).exists();
+            if process.is_some_and(|pid| !works(pid)) {
+                _ = fs::remove_dir_all(entry.path());
+            }
+        }
     }
 
     /// Removes what was unpacked of archives that are there no longer.
@@ -106,7 +125,7 @@ impl Archives {
         let used: BTreeSet<&str> = known.values().filter_map(|(_, name)| name.as_deref().ok()).collect();
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if !used.contains(name.as_str()) && !name.ends_with(".partial") {
+            if !used.contains(name.as_str()) && !name.ends_with(PARTIAL) {
                 _ = fs::remove_dir_all(entry.path());
             }
         }
@@ -187,9 +206,15 @@ mod tests {
             archive(&images.join(file), &files);
         }
         let archives = Archives::new(dir.path().join("unpacked"));
+        // Of a process that was killed, and of one that works.
+        let partial =
+            ["d.4194999.partial".to_owned(), format!("d.{}.partial", std::os::unix::process::parent_id())];
+        let partial = partial.map(|name| dir.path().join("unpacked").join(name));
+        partial.iter().for_each(|p| fs::create_dir_all(p.join("x")).unwrap());
         let read = || Images::read(std::slice::from_ref(&images), Some(&archives)).tried();
         let found = read();
         assert!(found.errors.is_empty(), "{:?}", found.errors);
+        assert_eq!(partial.map(|p| p.exists()), [false, true]);
         assert_eq!(found.templates.keys().collect::<Vec<_>>(), ["four", "one", "three", "two"]);
         let folder = |images: &Images, name: &str| images.templates[name].folder().unwrap().to_owned();
         let first = folder(&found, "one");

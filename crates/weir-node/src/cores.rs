@@ -91,13 +91,17 @@ pub fn functions(graph: &ServiceGraph, busy: &dyn Fn(&str) -> Option<usize>) -> 
     order.into_iter().filter_map(function).collect()
 }
 
-/// The cores of functions, of which `before` are those that they have; a function that is not there runs wherever others leave room. Nobody
-/// who has cores gets other ones.
-pub fn assign(
-    machine: &Machine,
-    functions: &[Function],
-    before: &BTreeMap<InstanceId, Cores>,
-) -> BTreeMap<InstanceId, Cores> {
+/// Which cores everything runs on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Assignment {
+    /// The cores of functions. A function that is not there may use all.
+    pub functions: BTreeMap<InstanceId, Cores>,
+    /// The cores of all that has none of its own, the data plane first of all.
+    pub shared: Cores,
+}
+
+/// The cores of functions, of which `before` are those that they have. Nobody who has cores gets other ones.
+pub fn assign(machine: &Machine, functions: &[Function], before: &BTreeMap<InstanceId, Cores>) -> Assignment {
     let kept = machine.workers.max(1) + 1;
     let mut given: BTreeMap<InstanceId, Cores> = BTreeMap::new();
     let mut free: Cores = machine.caches.keys().copied().skip(kept).collect();
@@ -132,7 +136,7 @@ pub fn assign(
         given.insert(f.id.clone(), cores);
     }
     if given.is_empty() {
-        return given;
+        return Assignment { functions: given, shared: machine.caches.keys().copied().collect() };
     }
     let taken: Cores = given.values().flatten().copied().collect();
     let shared: Cores = machine.caches.keys().copied().filter(|core| !taken.contains(core)).collect();
@@ -155,15 +159,7 @@ pub fn assign(
         let cores = if beside.is_empty() || f.busy > 0 { shared.clone() } else { beside };
         given.insert(f.id.clone(), cores);
     }
-    given
-}
-
-/// The cores that all may use that have none of their own.
-pub fn rest(machine: &Machine, functions: &[Function], given: &BTreeMap<InstanceId, Cores>) -> Cores {
-    let own = functions.iter().filter(|f| f.busy > 0).filter_map(|f| given.get(&f.id));
-    let taken: Cores = own.flatten().copied().collect();
-    let left: Cores = machine.caches.keys().copied().filter(|core| !taken.contains(core)).collect();
-    if left.is_empty() { machine.caches.keys().copied().collect() } else { left }
+    Assignment { functions: given, shared }
 }
 
 /// Cores as Linux writes them: `0-3,8`.
@@ -223,7 +219,7 @@ mod tests {
     }
 
     fn assigned(machine: &Machine, functions: &[Function]) -> Vec<String> {
-        let given = assign(machine, functions, &BTreeMap::new());
+        let given = assign(machine, functions, &BTreeMap::new()).functions;
         functions.iter().map(|f| given.get(&f.id).map(list).unwrap_or_default()).collect()
     }
 
@@ -242,6 +238,9 @@ mod tests {
         assert_eq!(assigned(&machine(16, 4), &chain(&[2, 0, 2, 3])), ["4-5", "0-3,11-15", "6-7", "8-10"]);
         // The third finds no room: it shares with all the rest.
         assert_eq!(assigned(&machine(6, 6), &chain(&[2, 2, 2])), ["2-3", "4-5", "0-1"]);
+        // Nor does it keep the data plane from the cores that they share, or give it those of others.
+        let full = assign(&machine(6, 6), &chain(&[2, 2, 2]), &BTreeMap::new());
+        assert_eq!(list(&full.shared), "0-1");
         // What does not poll stands beside its neighbour where that has room.
         assert_eq!(assigned(&machine(8, 4), &chain(&[2, 0])), ["4-5", "6-7"]);
     }
@@ -250,16 +249,16 @@ mod tests {
     fn what_has_cores_keeps_them() {
         let machine = machine(8, 8);
         let functions = chain(&[1, 1]);
-        let before = assign(&machine, &functions, &BTreeMap::new());
+        let before = assign(&machine, &functions, &BTreeMap::new()).functions;
         let mut more = functions.clone();
         more.insert(0, Function { id: id("new"), busy: 2, neighbours: vec![id("f0")] });
-        let after = assign(&machine, &more, &before);
+        let Assignment { functions: after, shared } = assign(&machine, &more, &before);
         assert_eq!(
             (after.get(&id("f0")), after.get(&id("f1"))),
             (before.get(&id("f0")), before.get(&id("f1")))
         );
         assert_eq!(list(&after[&id("new")]), "4-5");
-        assert_eq!(list(&rest(&machine, &more, &after)), "0-1,6-7");
+        assert_eq!(list(&shared), "0-1,6-7");
     }
 
     #[test]

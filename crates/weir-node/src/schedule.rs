@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use weir_model::graph::ServiceGraph;
 
 use crate::connection::DataPlane;
-use crate::cores::{self, Cores, Function, Machine, assign, functions, list, parse, rest};
+use crate::cores::{self, Assignment, Cores, Function, Machine, assign, functions, list, parse};
 use crate::desired::DesiredGraph;
 use crate::instance::InstanceId;
 use crate::node::Node;
@@ -58,7 +58,7 @@ impl<D: DataPlane> Node<D> {
         let now = |id: &InstanceId| self.drivers.get(*kinds.get(id)?).ok()?.cores(id);
         let before: BTreeMap<InstanceId, Cores> =
             all.iter().filter_map(|f| Some((f.id.clone(), parse(&now(&f.id)?)))).collect();
-        let given = assign(&machine, &all, &before);
+        let Assignment { functions: given, shared } = assign(&machine, &all, &before);
         for f in &all {
             let wanted = given.get(&f.id).filter(|cores| cores.len() < machine.caches.len()).map(list);
             if wanted != before.get(&f.id).map(list)
@@ -71,7 +71,7 @@ impl<D: DataPlane> Node<D> {
         *bound = !given.is_empty();
         let engine = view.engine.split('@').next().and_then(|pid| pid.parse().ok());
         if let Some(pid) = engine.filter(|_| touched) {
-            keep_to(pid, &rest(&machine, &all, &given));
+            keep_to(pid, &shared);
         }
     }
 }

@@ -83,6 +83,10 @@ impl Engine {
             self.rt.env.notice(Some(&graph), "print", errors.to_string());
         }
         self.deliver_links();
+        // A graph may send without having received.
+        if self.gate.is_some() && self.rt.env.devices.is_sending() {
+            self.open_gate();
+        }
         for device in 0..self.rt.env.devices.count() {
             self.rt.env.devices.flush(device, self.rt.env.now);
         }
@@ -124,9 +128,7 @@ impl Engine {
         if self.rx.is_empty() {
             return;
         }
-        if let Some(gate) = self.gate.take() {
-            gate.open();
-        }
+        self.open_gate();
         let spread = self.rt.worker() == 0 && !self.rt.env.devices.is_spread(device);
         let readers = self.rt.env.devices.readers(device).len();
         // Which elements read a device does not change while one of them runs.
@@ -141,6 +143,13 @@ impl Engine {
             }
         }
         self.rx.clear();
+    }
+
+    /// There are packets: from now on graphs are compiled.
+    fn open_gate(&mut self) {
+        if let Some(gate) = self.gate.take() {
+            gate.open();
+        }
     }
 
     /// Takes packets over links between graphs, and runs the graphs they come into.

@@ -7,6 +7,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,8 @@ const FIRST_RETRY: Duration = Duration::from_millis(1);
 const RETRY: Duration = Duration::from_millis(100);
 /// How long a peer that broke the protocol is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How many connections this process has had.
+static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
 
 /// What the port and its thread share.
 #[derive(Debug)]
@@ -51,7 +54,7 @@ struct State {
     /// What the peer did, as the port found it.
     fault: Option<String>,
     stop: bool,
-    /// Counts the connections.
+    /// The number of the last connection, unlike those of all other ports: a port that is opened anew has no peer of the one before.
     epoch: u64,
     /// What the port wants to say to this one.
     outgoing: Vec<Outgoing>,
@@ -65,7 +68,7 @@ impl State {
     /// Another connection is ready.
     fn begin(&mut self, link: Link) {
         (self.up, self.link) = (true, Some(link));
-        self.epoch += 1;
+        self.epoch = CONNECTIONS.fetch_add(1, Ordering::Relaxed) + 1;
         self.outgoing.clear();
         self.orders.clear();
         self.reports = Reports::default();

@@ -19,6 +19,9 @@
 //! 1. The sender closes its end and sends to the master again, which takes nothing yet.
 //! 2. The receiver takes what is left in the ring, and says so ([`Message::DirectEnded`]).
 //! 3. The master takes what the sender sends.
+//!
+//! Both are waited for a bounded time only. Then the master takes from the sender again, and tells the receiver to stop as well: it takes
+//! what is in the ring, at most as much as a ring holds, and ends, whatever the sender does.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -174,7 +177,7 @@ pub enum Order {
     Receive(ReceiveEnd),
     /// To take from the ring of this number.
     Go(u32),
-    /// To send by the ring of this number no more.
+    /// To use the ring of this number no more: a sender ends at once, a receiver when it has taken what is there.
     Stop(u32),
 }
 
@@ -194,7 +197,7 @@ impl Order {
         } else {
             let rx = Receiver::new(ring, signal, None);
             let (news, watch) = (News::new()?, Watch::default());
-            Order::Receive(ReceiveEnd { id, rx, count, traffic, open: false, news, watch })
+            Order::Receive(ReceiveEnd { id, rx, count, traffic, open: false, left: None, news, watch })
         })
     }
 }
@@ -240,6 +243,8 @@ pub struct ReceiveEnd {
     count: Count,
     traffic: Traffic,
     open: bool,
+    /// The most that is still to be taken, once it has been stopped.
+    left: Option<u64>,
     /// Readable while there is more, if nobody signals.
     news: News,
     watch: Watch,
@@ -250,6 +255,11 @@ impl ReceiveEnd {
     pub fn open(&mut self) {
         self.open = true;
         self.watch.start(&self.news, Some(&self.rx), false);
+    }
+
+    /// No more is taken than what is in the ring, and than a ring holds: the sender may go on sending.
+    pub fn stop(&mut self) {
+        self.left = self.left.or(Some(MOST));
     }
 
     /// What is readable when there are packets, or the sender has closed its end.
@@ -268,7 +278,10 @@ impl ReceiveEnd {
     /// What the sender wrote that makes no sense.
     pub fn take(&mut self, out: &mut Vec<Packet>, max: usize) -> Result<u64, Fault> {
         let before = out.len();
-        let malformed = self.watch.take(&mut self.rx, &self.news, false, out, max)?;
+        let left = self.left.map_or(max, |left| usize::try_from(left).unwrap_or(max));
+        let malformed = self.watch.take(&mut self.rx, &self.news, false, out, max.min(left))?;
+        let taken = (out.len() - before) as u64 + malformed;
+        self.left = self.left.map(|left| left.saturating_sub(taken));
         if out.len() > before {
             let bytes = out[before..].iter().map(|p| p.len() as u64).sum();
             self.traffic = self.traffic.and(Traffic { packets: (out.len() - before) as u64, bytes });
@@ -277,10 +290,14 @@ impl ReceiveEnd {
         Ok(malformed)
     }
 
-    /// Whether the sender has closed its end, and all that it sent is taken.
+    /// Whether the sender has closed its end, or this one was stopped, and all is taken.
     pub fn is_over(&self) -> bool {
         // What makes no sense is found by who takes it.
-        self.rx.is_alone() && matches!(self.rx.filled(), Ok(0))
+        let is_empty = || matches!(self.rx.filled(), Ok(0));
+        match self.left {
+            Some(left) => left == 0 || is_empty(),
+            None => self.rx.is_alone() && is_empty(),
+        }
     }
 }
 

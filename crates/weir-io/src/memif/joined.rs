@@ -38,7 +38,7 @@ impl MemifPort {
         self.shared.say(self.epoch, [(Message::DirectGo(id), None)]);
     }
 
-    /// Tells the slave to send by its direct ring no more.
+    /// Tells the slave to use its direct ring no more.
     pub fn stop_direct(&self, id: u32) {
         self.shared.say(self.epoch, [(Message::DirectStop(id), None)]);
     }
@@ -86,7 +86,20 @@ impl MemifPort {
                 if self.slave.out.as_ref().is_some_and(|end| end.id == id) {
                     self.send_no_more();
                 }
+                if self.slave.into.as_ref().is_some_and(|end| end.id == id) {
+                    self.open_direct();
+                    self.stop_receiving();
+                }
             }
+        }
+    }
+
+    /// Takes what is in the direct ring, and nothing that comes after.
+    fn stop_receiving(&mut self) {
+        let Some(end) = &mut self.slave.into else { return };
+        end.stop();
+        if end.is_over() {
+            self.receive_no_more();
         }
     }
 

@@ -125,3 +125,41 @@ fn counts_of_liars_do_not_wrap() {
     let most = Traffic { packets: u64::MAX, bytes: u64::MAX };
     assert_eq!(most.and(Traffic { packets: 1, bytes: 1 }), most);
 }
+
+#[test]
+fn a_receiver_that_is_stopped_ends_whatever_the_sender_does() {
+    // What is there when it is stopped is still taken.
+    let (mut tx, mut rx, _ring) = ends();
+    (0..10).for_each(|n| assert!(send(&mut tx, &[n; 60])));
+    rx.stop();
+    assert!(!rx.is_over());
+    assert_eq!(all(&mut rx).len(), 10);
+    assert!(rx.is_over() && !tx.is_alone());
+    // A sender that does not stop, always ahead of it.
+    let (mut tx, mut rx, _ring) = ends();
+    rx.stop();
+    let (mut out, mut n) = (Vec::new(), 0);
+    while send(&mut tx, &[1; 60]) {}
+    while !rx.is_over() && n < 10 * MOST {
+        rx.take(&mut out, 32).unwrap();
+        while send(&mut tx, &[1; 60]) {}
+        n += 1;
+    }
+    assert_eq!(out.len() as u64, MOST);
+    assert!(rx.take(&mut out, 32).is_ok() && out.len() as u64 == MOST);
+    // One that sends what is no packet.
+    let (_tx, mut rx, ring) = ends();
+    rx.stop();
+    let (liar, mut out, mut malformed) = (liar(&ring), Vec::new(), 0);
+    for slot in 0..MOST as u16 {
+        liar.set_descriptor(slot, Descriptor { flags: 0, region: 1, len: 60, offset: OWN.start });
+    }
+    for _ in 0..10_000 {
+        liar.set_head((malformed as u16).wrapping_add(512));
+        malformed += rx.take(&mut out, 32).unwrap();
+        if rx.is_over() {
+            break;
+        }
+    }
+    assert!(rx.is_over() && out.is_empty() && malformed < 4 * MOST, "{malformed}");
+}

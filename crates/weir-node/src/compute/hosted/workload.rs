@@ -248,7 +248,8 @@ impl Context<'_> {
         (format!("PARAM_{name}_FILE"), file.display().to_string())
     }
 
-    /// Writes the secrets to their files, for root alone. They stay the same files: a container has them by their inodes.
+    /// Writes the secrets to their files, for root alone. They stay the same files: a container has them by their inodes. One that is
+    /// right is left as it is, and none is ever empty.
     ///
     /// # Errors
     /// They cannot be written.
@@ -264,10 +265,14 @@ impl Context<'_> {
             }
             for (name, value) in self.spec.params.iter().filter(|(name, _)| self.spec.secrets.contains(*name))
             {
-                let file = self.paths.secret(name);
+                let path = self.paths.secret(name);
+                if fs::read(&path).is_ok_and(|now| now == value.as_bytes()) {
+                    continue;
+                }
                 let mut file =
-                    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)?;
+                    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
                 file.write_all(value.as_bytes())?;
+                file.set_len(value.len() as u64)?;
             }
             Ok(())
         };

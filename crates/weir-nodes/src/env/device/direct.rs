@@ -42,8 +42,12 @@ enum Phase {
         /// Until when they are to.
         until: u64,
     },
-    /// Both have their ends; the last packets are on their way through the graph.
-    Opening,
+    /// Both have their ends; the last packets are on their way through the graph. A peer that sleeps holds this up for as long as it
+    /// sleeps, and its packets wait: nothing is wrong with that.
+    Opening {
+        /// How long these are still waited for, if packets are to go through the graph again.
+        until: Option<u64>,
+    },
     /// Packets go directly.
     On,
     /// The sender is to send here again, the receiver to take the rest.
@@ -54,7 +58,16 @@ enum Phase {
         late: bool,
         /// Whether one of them wanted it so.
         alone: bool,
+        /// Whether the receiver is still to get what had been sent before the ring was used.
+        before: bool,
     },
+}
+
+impl Phase {
+    /// Whether the receiver is still to get what had been sent before the ring was used, and is then to take from it.
+    fn waits(self) -> bool {
+        matches!(self, Phase::Opening { .. } | Phase::Closing { late: false, before: true, .. })
+    }
 }
 
 /// Two devices, and the ring between their peers.
@@ -143,9 +156,15 @@ impl Joint {
         let id = self.id();
         match self.phase {
             Phase::Off { .. } => {}
-            Phase::Opening => {
+            Phase::Opening { until } => {
+                let until = if may { None } else { Some(until.unwrap_or(now + PATIENCE)) };
+                self.phase = Phase::Opening { until };
                 if self.has_ended(ports, false) {
                     self.close(ports, now, true);
+                } else if until.is_some() && self.is_drained(ports) || until.is_some_and(|t| now >= t) {
+                    // What the sender sends from now on is not mixed with what it had sent before, unless that has been waited for
+                    // long enough.
+                    self.close(ports, now, false);
                 } else if let Some(port) = self.port(ports, true)
                     && port.direct_reports().sends_no_more == id
                     && port.direct_reports().switched != id
@@ -162,13 +181,18 @@ impl Joint {
                     self.close(ports, now, false);
                 }
             }
-            Phase::Closing { until, late, alone } => {
+            Phase::Closing { until, late, alone, before } => {
                 let over = self.has_ended(ports, true) && self.has_ended(ports, false);
                 if !late && (over || now >= until) {
                     if let Some(port) = self.port(ports, true) {
                         port.release();
                     }
-                    self.phase = Phase::Closing { until, late: true, alone };
+                    // The sender may go on by the ring all the same.
+                    let id = self.id();
+                    if let Some(port) = self.port(ports, false) {
+                        port.stop_direct(id);
+                    }
+                    self.phase = Phase::Closing { until, late: true, alone, before };
                 }
                 // One that is late still takes, or sends, what is its own. They get no other ring before.
                 if over {
@@ -191,7 +215,8 @@ impl Joint {
         if let Some(port) = self.port(ports, true) {
             port.stop_direct(id);
         }
-        self.phase = Phase::Closing { until: now + PATIENCE, late: false, alone };
+        let before = matches!(self.phase, Phase::Opening { .. });
+        self.phase = Phase::Closing { until: now + PATIENCE, late: false, alone, before };
     }
 }
 
@@ -246,7 +271,7 @@ impl Devices {
     /// Whether some are on their way from one state to another.
     pub fn are_joins_moving(&self) -> bool {
         let moves =
-            |joint: &Joint| matches!(joint.phase, Phase::Opening | Phase::Closing { late: false, .. });
+            |joint: &Joint| matches!(joint.phase, Phase::Opening { .. } | Phase::Closing { late: false, .. });
         self.joints.list.iter().any(moves)
     }
 
@@ -269,7 +294,7 @@ impl Devices {
                 if ready && all.iter().all(free) {
                     *last = last.checked_add(1).unwrap_or(1);
                     all[i].phase = match all[i].open(&mut ports, *last) {
-                        true => Phase::Opening,
+                        true => Phase::Opening { until: None },
                         false => Phase::Off { until: now + PAUSE },
                     };
                 } else if now >= until {
@@ -303,16 +328,20 @@ impl Devices {
     pub fn drained_joins(&mut self) -> Vec<Join> {
         let Devices { list, joints, .. } = self;
         let mut ports = Ports(list);
-        let opening = joints.list.iter().filter(|joint| joint.phase == Phase::Opening);
-        opening.filter(|joint| joint.is_drained(&mut ports)).map(|joint| joint.join).collect()
+        let waiting = joints.list.iter().filter(|joint| joint.phase.waits());
+        waiting.filter(|joint| joint.is_drained(&mut ports)).map(|joint| joint.join).collect()
     }
 
     /// All packets of such a join have left the graph.
     pub fn has_passed(&mut self, join: &Join) {
         let Devices { list, joints, .. } = self;
         let mut ports = Ports(list);
-        for joint in joints.list.iter_mut().filter(|joint| joint.is(join) && joint.phase == Phase::Opening) {
+        for joint in joints.list.iter_mut().filter(|joint| joint.is(join) && joint.phase.waits()) {
             joint.go(&mut ports);
+            if let Phase::Closing { before, .. } = &mut joint.phase {
+                *before = false;
+                continue;
+            }
             joint.phase = Phase::On;
             joint.micros = u64::try_from(joint.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         }
@@ -321,7 +350,8 @@ impl Devices {
     /// When a join has something to do, whatever happens.
     pub(super) fn joins_wake(&self) -> Option<u64> {
         let wake = |joint: &Joint| match joint.phase {
-            Phase::Off { until: 0 } | Phase::Opening | Phase::On | Phase::Closing { late: true, .. } => None,
+            Phase::Off { until: 0 } | Phase::On | Phase::Closing { late: true, .. } => None,
+            Phase::Opening { until } => until,
             Phase::Off { until } | Phase::Closing { until, .. } => Some(until),
         };
         self.joints.list.iter().filter_map(wake).min()

@@ -525,6 +525,11 @@ impl Devices {
         }
     }
 
+    /// Whether packets wait to be sent.
+    pub fn is_sending(&self) -> bool {
+        self.list.iter().flatten().any(|d| d.waiting() > 0)
+    }
+
     /// When a device has something to do again.
     pub fn wake(&self) -> Option<u64> {
         let devices = self.list.iter().flatten().flat_map(|d| [d.send_again, d.reopen]).flatten();
