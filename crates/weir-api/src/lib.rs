@@ -20,5 +20,6 @@ pub mod node;
 pub mod plan;
 pub mod policies;
 pub mod problem;
+pub mod requests;
 pub mod status;
 pub mod watch;

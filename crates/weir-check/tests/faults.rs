@@ -116,7 +116,7 @@ fn answer(name: &str, text: &str, role: Requester) -> String {
     let classes = Classes::default();
     let modules = Modules::new(&classes, &request, name).unwrap();
     let network = World::of_topology(&topology, &classes, |_, _| false).unwrap();
-    let world = network.with_modules(&modules, "platform").unwrap();
+    let world = network.with_modules(&modules, "platform", &Default::default()).unwrap();
     let registered = vec!["172.16.15.133".parse().unwrap()];
     let party = Party { role, registered, modules: Vec::new() };
     let [answer] = &world.security(&party, &Policy::default(), Limits::of_networks())[..] else {

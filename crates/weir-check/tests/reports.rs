@@ -39,7 +39,7 @@ fn placed(name: &str, topology: &str, platform: &str) -> Report {
     let classes = Classes::default();
     let modules = Modules::new(&classes, &request, name).unwrap();
     let network = World::of_topology(&t, &classes, |_, _| false).unwrap();
-    let mut world = network.with_modules(&modules, platform).unwrap();
+    let mut world = network.with_modules(&modules, platform, &Default::default()).unwrap();
     answered(name, &mut world, &request.requirements)
 }
 

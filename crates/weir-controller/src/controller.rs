@@ -19,6 +19,7 @@ use weir_store::events::NewEvent;
 use weir_tls::authority::Authority;
 
 use crate::fleet::Fleet;
+use crate::requests::offer::Offer;
 use crate::store::{Member, Store, Stored};
 use crate::view::View;
 
@@ -37,6 +38,10 @@ pub struct Controller {
     pub authority: Arc<Authority>,
     /// How long those hold.
     pub certificates: Duration,
+    /// What those who ask for processing may have.
+    pub(crate) offer: Option<Arc<Offer>>,
+    /// Held while a request is given what it needs, before `changing`.
+    pub(crate) requesting: tokio::sync::Mutex<()>,
     /// Held while anything changes.
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Graphs were applied that go back unless they are confirmed.
@@ -69,6 +74,7 @@ impl Controller {
         authority: Arc<Authority>,
         certificates: Duration,
         encrypts: bool,
+        offer: Option<Arc<Offer>>,
     ) -> Result<Arc<Controller>, StoreError> {
         let view = View {
             members: store.nodes()?,
@@ -76,6 +82,7 @@ impl Controller {
             removed: store.removed()?,
             known: BTreeMap::new(),
             policies: store.policies()?,
+            requests: store.requests()?,
             encrypts,
         };
         let controller = Arc::new(Controller {
@@ -85,6 +92,8 @@ impl Controller {
             fleet: Fleet::default(),
             authority,
             certificates,
+            offer,
+            requesting: tokio::sync::Mutex::new(()),
             changing: tokio::sync::Mutex::new(()),
             unconfirmed: Notify::new(),
             reconcile: Histogram::default(),

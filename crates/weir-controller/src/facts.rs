@@ -44,6 +44,9 @@ pub(crate) fn no_image(domain: &Domain, f: &Function) -> Option<String> {
         let can = known.is_some_and(|c| c.images.iter().any(|i| i.lack.is_none()));
         return (!can).then(|| format!("it has no image with the capability '{word}' that it can run"));
     }
+    if f.click.is_some() {
+        return None;
+    }
     let image = f.template.as_ref().unwrap_or(&f.name).as_str();
     match domain.images.iter().find(|i| i.image == image) {
         None => Some(format!("it has no image '{image}'")),
@@ -56,10 +59,10 @@ fn images<'d>(domain: &'d Domain, f: &Function) -> impl Iterator<Item = &'d Doma
     let name = f.template.as_ref().unwrap_or(&f.name).as_str().to_owned();
     let asked = f.capability.as_ref();
     let capable = asked.and_then(|word| domain.capabilities.iter().find(|c| c.capability == word.as_str()));
-    let asks = asked.is_some();
+    let (asks, script) = (asked.is_some(), f.click.is_some());
     domain.images.iter().filter(move |i| match capable {
         Some(c) => c.images.iter().any(|k| k.image == i.image),
-        None => !asks && i.image == name,
+        None => !asks && !script && i.image == name,
     })
 }
 

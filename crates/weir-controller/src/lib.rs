@@ -4,6 +4,7 @@
 //! - [`core`]: what is to be done so that nodes run what they are to run; pure
 //! - [`admit`]: what becomes of a document; [`choose`]: which node a graph goes to, [`place`]: or its parts; pure
 //! - [`policy`]: what the operator requires of graphs, whoever applies them; pure
+//! - [`requests`]: processing that is asked for: proved, placed, run, ended
 //! - [`links`]: which nodes reach each other; [`split`]: a graph of several nodes becomes one a node; pure
 //! - [`store`]: nodes, graphs and where they are, in one file
 //! - [`fleet`]: the nodes that are connected, and requests to them
@@ -24,6 +25,7 @@ pub mod links;
 pub mod place;
 mod policies;
 pub mod policy;
+pub mod requests;
 mod rest;
 mod run;
 mod settle;

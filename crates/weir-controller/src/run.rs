@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use weir_api::problem::Problem;
 use weir_auth::secret::Secret;
 use weir_rest::listen::{Entrance, serve};
 use weir_rest::login::{Login, Names, NoToken, certificate_names};
@@ -17,6 +18,7 @@ use weir_tls::{TlsError, files, server};
 
 use crate::attend::attend;
 use crate::controller::Controller;
+use crate::requests::offer::{Offer, OfferError};
 use crate::rest::router;
 use crate::store::Store;
 
@@ -37,6 +39,8 @@ pub struct Options {
     pub encrypt: bool,
     /// How many revisions of each graph are kept.
     pub revisions: u32,
+    /// What those who ask for processing may have; without it nobody may ask.
+    pub requests: Option<PathBuf>,
 }
 
 /// The controller cannot run.
@@ -69,6 +73,9 @@ pub enum ControllerError {
     /// Keys and certificates.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// What is offered to those who ask for processing.
+    #[error(transparent)]
+    Offer(#[from] OfferError),
     /// There is no admin token.
     #[error(transparent)]
     Token(#[from] NoToken),
@@ -80,6 +87,7 @@ pub enum ControllerError {
 /// It cannot start.
 pub async fn run(options: Options, shutdown: impl Future<Output = ()> + Send) -> Result<(), ControllerError> {
     let address = options.listen;
+    let offer = options.requests.as_deref().map(Offer::load).transpose()?.map(Arc::new);
     let _lock = lock(&options.store)?;
     let listener =
         TcpListener::bind(address).await.map_err(|source| ControllerError::Listen { address, source })?;
@@ -95,16 +103,35 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()> + Send) ->
     if login.is_new() {
         (options.announce)(&login.new_admin_token()?);
     }
-    let controller = Controller::new(store, login, authority.clone(), options.certificates, options.encrypt)?;
+    let controller =
+        Controller::new(store, login, authority.clone(), options.certificates, options.encrypt, offer)?;
     tracing::info!(%address, pin = %authority.pin(), nodes = controller.view().members.len(), "the controller listens");
     let (nodes, dialled) = mpsc::channel(64);
     let attending = tokio::spawn(attend(controller.clone(), dialled));
     let going_back = tokio::spawn(go_back(controller.clone()));
+    let ending = tokio::spawn(end_requests(controller.clone()));
     let entrance = Entrance { tls: Some(tls), nodes: Some(nodes) };
     serve(listener, entrance, router(controller), shutdown).await;
     attending.abort();
     going_back.abort();
+    ending.abort();
     Ok(())
+}
+
+/// Ends requests whose time is over.
+async fn end_requests(controller: Arc<Controller>) {
+    let mut second = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        second.tick().await;
+        let controller = controller.clone();
+        let ended = to_the_end(async move {
+            controller.end_requests().await;
+            Ok::<_, Problem>(())
+        });
+        if let Err(e) = ended.await {
+            tracing::error!("requests that are over: {e}");
+        }
+    }
 }
 
 /// Makes graphs go back that nobody confirms.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::policy::Policies;
+use crate::requests::Kept;
 use crate::split::{Places, Tunnel};
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,7 @@ CREATE TABLE removed (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL
 /// What was added to the tables later.
 const ADDITIONS: &str = "
 CREATE TABLE IF NOT EXISTS policies (name TEXT PRIMARY KEY, policy TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS requests (number INTEGER PRIMARY KEY AUTOINCREMENT, request TEXT NOT NULL) STRICT;
 INSERT OR IGNORE INTO history (graph, revision, tenant, desired)
     SELECT id, revision, json_extract(graph, '$.tenant'), graph FROM graphs;
 ";
@@ -290,6 +292,45 @@ impl Store {
             }
             None => db.execute("DELETE FROM policies WHERE name = ?1", [name]).map(drop),
         })
+    }
+
+    /// The requests by number.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn requests(&self) -> Result<BTreeMap<u64, Kept>> {
+        let rows: Vec<(u64, String)> = self.db.with(|db| {
+            let mut query = db.prepare("SELECT number, request FROM requests")?;
+            query.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect()
+        })?;
+        let read = |(number, text): (u64, String)| match serde_json::from_str(&text) {
+            Ok(kept) => Ok((number, kept)),
+            Err(e) => {
+                let path = self.db.path().to_owned();
+                Err(StoreError::Corrupt { path, what: format!("request {number}: {e}") })
+            }
+        };
+        rows.into_iter().map(read).collect()
+    }
+
+    /// Keeps a request, and gives its number, which no other has or had.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn new_request(&self, kept: &Kept) -> Result<u64> {
+        let path = self.db.path().to_owned();
+        let text =
+            serde_json::to_string(kept).map_err(|e| StoreError::Other { path, what: e.to_string() })?;
+        let insert = "INSERT INTO requests (request) VALUES (?1) RETURNING number";
+        self.db.with(|db| db.query_row(insert, [&text], |r| r.get(0)))
+    }
+
+    /// Forgets a request.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn remove_request(&self, number: u64) -> Result<()> {
+        self.db.with(|db| db.execute("DELETE FROM requests WHERE number = ?1", [number]).map(drop))
     }
 
     /// All graphs by identifier.

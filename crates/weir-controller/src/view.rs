@@ -7,6 +7,7 @@ use weir_api::graphs::GraphSummary;
 use weir_auth::quota::Usage;
 
 use crate::policy::Policies;
+use crate::requests::Kept;
 use crate::store::{Member, Stored};
 
 /// What is known of a node.
@@ -37,6 +38,8 @@ pub struct View {
     pub known: BTreeMap<String, Known>,
     /// What the operator requires of graphs.
     pub policies: Policies,
+    /// The requests for processing.
+    pub requests: BTreeMap<u64, Kept>,
     /// Whether tunnels between nodes are encrypted.
     pub encrypts: bool,
 }

@@ -363,7 +363,8 @@ impl<D: DataPlane> Node<D> {
 
     /// What each document would become by itself.
     async fn compile_each(&self, documents: Vec<Document>) -> Result<Compiled, ApplyError> {
-        let images = self.images().await;
+        let mut images = self.images().await;
+        documents.iter().for_each(|d| images.add_scripts(&d.graph));
         let (proofs, drivers) = (self.proofs.clone(), self.drivers.clone());
         let view = self.view();
         let (accounts, overcommit) = (self.accounts(&view), self.overcommit);

@@ -313,6 +313,7 @@ fn port_function(id: Id, port: &Id) -> Result<Function, String> {
         id,
         name: port.into(),
         ports: vec![port_of(OUTER)?, port_of(INNER)?],
+        click: None,
         template: None,
         kind: None,
         capability: None,

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
 use weir_api::images::ImageError;
-use weir_model::graph::Function;
+use weir_model::graph::{Function, ServiceGraph};
 use weir_model::template::{MANIFEST_FILE, MAX_FILE, SubGraph, Template, TemplateError};
 
 use crate::archives::{self, Archives};
@@ -87,6 +88,16 @@ impl Images {
         }
     }
 
+    /// With the scripts that functions of a graph have of their own.
+    pub fn add_scripts(&mut self, graph: &ServiceGraph) {
+        for f in &graph.functions {
+            let (Some(name), Some(text)) = (script_name(f), &f.click) else { continue };
+            if let Ok(id) = name.parse() {
+                self.templates.insert(name, Template::of_script(id, &f.ports, text));
+            }
+        }
+    }
+
     fn error(&mut self, path: &Path, errors: Vec<String>) {
         self.broken(name_of(path), path, errors);
     }
@@ -153,7 +164,9 @@ impl Images {
     /// # Errors
     /// That there is none, or what is wrong with it.
     pub(crate) fn find(&self, function: &Function) -> Result<&Template, String> {
-        let wanted = function.template.as_ref().unwrap_or(&function.name).as_str();
+        let script = script_name(function);
+        let named = || function.template.as_ref().unwrap_or(&function.name).as_str();
+        let wanted = script.as_deref().unwrap_or_else(named);
         if let Some(template) = self.templates.get(wanted) {
             return Ok(template);
         }
@@ -165,6 +178,18 @@ impl Images {
             }
         })
     }
+}
+
+/// The name of what a function's own script makes: the same for the same script with the same ports.
+fn script_name(f: &Function) -> Option<String> {
+    let mut hash = Sha256::new();
+    hash.update(f.click.as_ref()?);
+    for port in &f.ports {
+        hash.update([0]);
+        hash.update(port.id.as_str());
+    }
+    let hex: String = hash.finalize().iter().take(16).map(|b| format!("{b:02x}")).collect();
+    Some(format!("script-{hex}"))
 }
 
 /// What is wrong with a function inside of an image, whatever the values of its parameters are.

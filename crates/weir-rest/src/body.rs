@@ -4,7 +4,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderMap, StatusCode, header};
-use weir_api::problem::Problem;
+use weir_api::problem::{Mistake, Problem};
 use weir_model::graph::{MAX_BODY, ServiceGraph};
 
 /// Most bytes of a list of documents.
@@ -38,6 +38,32 @@ impl From<ServiceGraph> for Document {
     fn from(graph: ServiceGraph) -> Document {
         Document { graph, text: None, owner: None }
     }
+}
+
+/// Scripts of their own are for graphs of the operator: what those of tenants do is to be proved first.
+///
+/// # Errors
+/// A function has one.
+pub fn without_scripts(graph: &ServiceGraph) -> Result<(), Problem> {
+    let Some((i, f)) = graph.functions.iter().enumerate().find(|(_, f)| f.click.is_some()) else {
+        return Ok(());
+    };
+    let mistake = Mistake {
+        path: format!("sffg.SFs[{i}].click"),
+        message: format!("the function '{}' has a script of its own, and the graph is a tenant's", f.id),
+        help: "use an image, or ask for it by 'weir request', which proves it".into(),
+        ..Mistake::default()
+    };
+    Err(Problem::new(StatusCode::FORBIDDEN, "only an operator may run scripts that are no images")
+        .with([mistake]))
+}
+
+/// A body that is text.
+///
+/// # Errors
+/// It is none, or too long.
+pub fn written(body: Received) -> Result<String, Problem> {
+    Ok(text(&bytes(body)?)?.to_owned())
 }
 
 /// A graph document of a request's body, JSON or YAML.

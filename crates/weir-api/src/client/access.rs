@@ -7,6 +7,7 @@ use crate::access::{
     AuditList, Key, KeyList, MetricsToken, NewKey, Tenant, TenantList, TenantSettings, WhoAmI,
 };
 use crate::policies::{Policy, PolicyList, PolicySettings};
+use crate::requests::{RequestAnswer, RequestDetails, RequestList};
 
 impl NodeClient {
     /// Who one is there.
@@ -57,6 +58,35 @@ impl NodeClient {
     /// Removes a tenant.
     pub fn remove_tenant(&self, name: &str) -> Result<()> {
         self.send(Method::DELETE, &format!("/tenants/{}", encode(name)), "", "").map(drop)
+    }
+
+    /// Asks for processing.
+    pub fn make_request(&self, text: &str, lifetime: Option<u64>) -> Result<RequestAnswer> {
+        let lifetime = lifetime.map(|l| format!("?lifetime={l}")).unwrap_or_default();
+        let path = format!("/requests{lifetime}");
+        let response = self.send(Method::POST, &path, "text/plain", text)?;
+        self.read(&path, response)
+    }
+
+    /// What would be answered to that.
+    pub fn query_request(&self, text: &str) -> Result<RequestAnswer> {
+        let response = self.send(Method::POST, "/requests/query", "text/plain", text)?;
+        self.read("/requests/query", response)
+    }
+
+    /// The requests that run.
+    pub fn requests(&self) -> Result<RequestList> {
+        self.get("/requests")
+    }
+
+    /// One of them.
+    pub fn request_details(&self, id: &str) -> Result<RequestDetails> {
+        self.get(&format!("/requests/{}", encode(id)))
+    }
+
+    /// Ends a request.
+    pub fn end_request(&self, id: &str) -> Result<()> {
+        self.send(Method::DELETE, &format!("/requests/{}", encode(id)), "", "").map(drop)
     }
 
     /// What the operator requires of graphs.

@@ -228,7 +228,9 @@ impl Subject {
             Text::Request(network) => {
                 let request = Request::parse(PAPERS_REQUEST).map_err(|e| anyhow!("{}: {e}", self.name))?;
                 let modules = Modules::new(classes, &request, "request").map_err(|e| wrong(&e))?;
-                let world = network.with_modules(&modules, "platform3").map_err(|e| wrong(&e))?;
+                let world = network
+                    .with_modules(&modules, "platform3", &Default::default())
+                    .map_err(|e| wrong(&e))?;
                 Ok((world, request.requirements))
             }
         }

@@ -15,7 +15,7 @@ use weir_api::problem::{Mistake, Problem};
 use weir_api::status::{GraphStatus, State as Life};
 use weir_auth::{Action, Graph, Principal};
 use weir_model::value::Id;
-use weir_rest::body::{Document, Listed, Received, document, documents};
+use weir_rest::body::{Document, Listed, Received, document, documents, without_scripts};
 use weir_rest::extract::{Path, Query};
 use weir_rest::history::note;
 use weir_rest::login::Caller;
@@ -27,6 +27,7 @@ use super::App;
 use super::whole::{self, add, badness, join_links};
 use crate::changes::tag;
 use crate::fleet::segment;
+use crate::requests;
 use crate::store::Stored;
 
 /// Where, and how, a graph is applied.
@@ -172,6 +173,13 @@ fn owned(
         caller.may(&action(there.graph.owned(&id)))?;
     }
     caller.may(&action(Graph { id: &id, tenant: tenant.as_deref() }))?;
+    if caller.principal().tenant().is_some() {
+        without_scripts(&document.graph)?;
+    }
+    if requests::is_request(&id) {
+        let text = format!("'{id}' is the graph of a request: 'weir request' makes and ends such graphs");
+        return Err(Problem::new(StatusCode::CONFLICT, text));
+    }
     let graph = document.graph.clone().of_tenant(tenant.and_then(|t| t.parse().ok()));
     Ok(Document { graph, ..document })
 }

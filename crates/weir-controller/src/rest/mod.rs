@@ -7,6 +7,7 @@ mod metrics;
 mod nodes;
 mod policies;
 mod proxy;
+mod requests;
 mod streams;
 #[cfg(test)]
 mod who_may;
@@ -48,6 +49,9 @@ fn guarded() -> OpenApiRouter<App> {
         .routes(routes!(nodes::drain))
         .routes(routes!(nodes::links))
         .routes(routes!(nodes::token))
+        .routes(routes!(requests::list, requests::make))
+        .routes(routes!(requests::query))
+        .routes(routes!(requests::get, requests::end))
         .routes(routes!(policies::list))
         .routes(routes!(policies::get, policies::put, policies::remove))
 }

@@ -127,6 +127,11 @@ pub struct Function {
     /// The name of the image that implements the function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Name>,
+    /// A Click script that the function is made from in place of an image, with the function's ports as those of an image. Only graphs of the
+    /// operator, and those that the controller makes for requests, may have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1048576))]
+    pub click: Option<String>,
     /// The node of a domain that it is to be on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<Id>,

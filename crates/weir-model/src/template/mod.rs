@@ -52,7 +52,7 @@ pub use vm::{Accelerator, Vm, VmPorts};
 use weir_net::EtherAddr;
 
 use crate::error::{DocErrors, ValueError};
-use crate::graph::{ParamValue, RunAs};
+use crate::graph::{ParamValue, Port, RunAs};
 use crate::value::{Id, IpPrefix, Name, is_false, one_or_list};
 
 /// A function template.
@@ -435,6 +435,23 @@ impl Template {
     /// The directory that a kind which is one was loaded from.
     pub fn folder(&self) -> Option<&Path> {
         self.origin.folder.as_deref()
+    }
+
+    /// The template of a function that has a script of its own.
+    pub fn of_script(name: Id, ports: &[Port], text: &str) -> Template {
+        let port = |p: &Port| TemplatePort { name: p.id.clone(), doc: String::new() };
+        Template {
+            name,
+            version: None,
+            capability: Vec::new(),
+            features: Vec::new(),
+            description: String::new(),
+            ports: ports.iter().map(port).collect(),
+            params: Vec::new(),
+            handlers: BTreeMap::new(),
+            implementation: Implementation::Click(Click { text: text.to_owned(), script: Script::default() }),
+            origin: Origin::default(),
+        }
     }
 
     /// Reads a template that holds its script, from YAML or JSON.

@@ -14,7 +14,7 @@ use weir_api::status::GraphStatus;
 use weir_auth::{Action, Graph};
 use weir_model::value::Id;
 use weir_protocol::{Answer, Command};
-use weir_rest::body::{Document, Listed, Received, document, documents};
+use weir_rest::body::{Document, Listed, Received, document, documents, without_scripts};
 use weir_rest::extract::{Path, Query};
 use weir_rest::history::note;
 use weir_rest::login::Caller;
@@ -276,6 +276,9 @@ fn owned(
         caller.may(&action(there.owned()))?;
     }
     caller.may(&action(Graph { id: &id, tenant: tenant.as_deref() }))?;
+    if caller.principal().tenant().is_some() {
+        without_scripts(&document.graph)?;
+    }
     let graph = document.graph.clone().of_tenant(tenant.and_then(|t| t.parse().ok()));
     Ok(Document { graph, ..document })
 }

@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// How many revisions of each graph are kept, the newest
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     revisions: u32,
+    /// What those may have who ask for processing (weir request): topology, platforms and their access points. Without it nobody may ask
+    #[arg(long, value_name = "FILE")]
+    requests: Option<PathBuf>,
     #[command(flatten)]
     pub(super) config: ConfigArgs,
 }
@@ -60,7 +63,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
             ui.print(&serde_json::json!({ "token": token.reveal() }), || format!("{}\n", token.reveal()))?
         );
     }
-    let Args { listen, store, certificates, hostname: hostnames, encrypt, revisions, .. } = args;
+    let Args { listen, store, certificates, hostname: hostnames, encrypt, revisions, requests, .. } = args;
     ui.progress(&format!("REST on https://{listen}; Ctrl-C ends the controller, not the nodes"));
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     let options = Options {
@@ -71,6 +74,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         certificates: Duration::from_secs(certificates),
         encrypt,
         revisions,
+        requests,
     };
     runtime.block_on(weir_controller::run(options, shutdown())).map_err(|e| Failure::Other(e.into()))
 }

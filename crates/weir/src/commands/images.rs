@@ -157,7 +157,8 @@ pub(crate) fn compile(
             .with_context(|| format!("cannot read the images in {}", directory.display()))?;
     }
     let archives = archives();
-    let images = Images::read(directories, archives.as_ref());
+    let mut images = Images::read(directories, archives.as_ref());
+    images.add_scripts(&graph);
     // A node that lacks a program, or memory, may choose otherwise.
     let refuse_all = |errors: Vec<CompileError>| Failure::Refused(errors.iter().map(|e| refuse(e)).collect());
     let chosen = Candidates::new(&images, None).choose(&graph, Resources::UNBOUNDED, &|_| None);

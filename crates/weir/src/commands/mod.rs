@@ -28,6 +28,7 @@ mod node;
 mod policy;
 mod profile;
 mod remote;
+mod requests;
 mod run;
 mod schema;
 mod settings;
@@ -220,6 +221,22 @@ pub(crate) enum Command {
     ///
     /// weir policy set no-loops --require noloops --keep
     Policy(policy::Args),
+    /// Ask a domain for processing: modules in the Click language are proved, placed, and run at an address of their own
+    ///
+    /// Without a file, the requests that run are listed.
+    ///
+    /// Examples:
+    ///
+    /// weir request notify.click --lifetime 3600
+    ///
+    /// weir request
+    ///
+    /// weir request --show request-1
+    ///
+    /// weir request --end request-1
+    Request(requests::Args),
+    /// Ask what would be answered to a request, or whether requirements hold on the network; nothing is started
+    Query(requests::QueryArgs),
     /// List what was changed on a node, and what was refused: who, what, before and after; or follow it
     Audit(audit::Args),
     /// Print who one is to a node
@@ -322,6 +339,8 @@ impl Command {
             Command::Key(a) => key::run(&a, ui),
             Command::Tenant(a) => tenant::run(&a, ui),
             Command::Policy(a) => policy::run(&a, ui),
+            Command::Request(a) => requests::run(&a, ui),
+            Command::Query(a) => requests::query(&a, ui),
             Command::Audit(a) => audit::run(&a, ui),
             Command::Whoami(a) => whoami::run(&a, ui),
             Command::Sign(a) => whoami::sign_request(&a, ui),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::lab::{Lab, Ns, Output, Process, WEIR, host as everywhere, poll, repository, until, until_pings};
 use crate::traffic::Stream;
 
-const CONTROLLER: &str = "https://10.99.0.254:7443";
+pub(crate) const CONTROLLER: &str = "https://10.99.0.254:7443";
 
 /// Over three nodes: hosts at n1 and n3, and a firewall at n2.
 pub(crate) const SPAN: &str = "
@@ -93,6 +93,11 @@ impl<'l> Domain<'l> {
         let controller = lab.ns("control").spawn_in_network(&[&command[..], options].concat());
         until("the controller", || controller.stderr().contains("the controller listens"));
         controller
+    }
+
+    /// What the controller shows clients to be known by.
+    pub(crate) fn pin(&self) -> String {
+        printed(&self.controller, "pin=")
     }
 
     pub(crate) fn weir(&self, arguments: &[&str]) -> Output {

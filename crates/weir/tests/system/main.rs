@@ -31,6 +31,7 @@ mod node;
 mod packages;
 mod processes;
 mod reference;
+mod requests;
 mod resolver;
 mod resources;
 mod rest;

@@ -56,7 +56,9 @@ fn rest_does_what_its_description_says() {
 fn a_controllers_rest_does_what_its_description_says() {
     let lab = Lab::new(&["control"]);
     let (store, listen) = (lab.path("controller.db"), "127.0.0.1:7443");
-    let controller = lab.ns("control").spawn_weir(&["controller", "--listen", listen, "--store", &store]);
+    let offer = crate::requests::offer(&lab);
+    let command = ["controller", "--listen", listen, "--store", &store, "--requests", &offer];
+    let controller = lab.ns("control").spawn_weir(&command);
     until("the controller", || controller.stderr().contains("the controller listens"));
     let text = controller.stderr();
     let token = text.split_once("admin token: ").unwrap().1.split_whitespace().next().unwrap();

@@ -1,5 +1,6 @@
 //! Requests on platforms.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -42,13 +43,18 @@ impl<'a> Modules<'a> {
 }
 
 impl World {
-    /// This network with modules on one of its platforms. Each module gets an address of the platform, in their order: what
-    /// is addressed to it comes in at its `FromNetfront` elements, and what it sends is sent by the platform. Requirements
+    /// This network with modules on one of its platforms. Each module gets an address of the platform, in their order, but none that is
+    /// taken: what is addressed to it comes in at its `FromNetfront` elements, and what it sends is sent by the platform. Requirements
     /// name modules as they name boxes.
     ///
     /// # Errors
     /// There is no such platform, or it has not enough addresses.
-    pub fn with_modules(&self, modules: &Modules<'_>, platform: &str) -> Result<World, Vec<String>> {
+    pub fn with_modules(
+        &self,
+        modules: &Modules<'_>,
+        platform: &str,
+        taken: &BTreeSet<IpAddr>,
+    ) -> Result<World, Vec<String>> {
         let is_platform = |edge_port: &EdgePort| {
             let node = edge_port.start.as_ref().map(|s| s.place.node);
             node.and_then(|n| self.labels.get(&n)).is_some_and(|l| l.class == PLATFORM)
@@ -59,18 +65,29 @@ impl World {
             return Err(vec![format!("the topology has no platform {platform}")]);
         };
         let mut world = self.clone();
-        world.add_modules(modules, location)?;
+        world.add_modules(modules, location, taken)?;
         world.net.finish();
         Ok(world)
     }
 
+    /// The modules of the request, with their addresses.
+    pub fn module_addresses(&self) -> impl Iterator<Item = (&str, IpAddr)> {
+        self.modules.iter().map(|m| (m.name.as_str(), m.own.addr()))
+    }
+
     /// Puts modules on a platform.
-    fn add_modules(&mut self, m: &Modules<'_>, platform: &Location) -> Result<(), Vec<String>> {
+    fn add_modules(
+        &mut self,
+        m: &Modules<'_>,
+        platform: &Location,
+        taken: &BTreeSet<IpAddr>,
+    ) -> Result<(), Vec<String>> {
         let wanted = m.request.modules.len();
-        let addresses = addresses(&platform.owns, wanted);
+        let addresses = addresses(&platform.owns, wanted, taken);
         if addresses.len() < wanted {
             let (has, name) = (addresses.len(), &platform.name);
-            return Err(vec![format!("{name} has {has} addresses for {wanted} modules")]);
+            let free = if taken.is_empty() { "" } else { " free" };
+            return Err(vec![format!("{name} has {has}{free} addresses for {wanted} modules")]);
         }
         let (edge_ports, sender) =
             (&platform.edge_ports, platform.edge_ports.iter().find_map(|g| g.start.as_ref()));
@@ -174,8 +191,8 @@ impl World {
     }
 }
 
-/// The first addresses of a platform, without those of networks.
-fn addresses(owns: &[IpPrefix], n: usize) -> Vec<IpAddr> {
+/// The first addresses of a platform that are not taken, without those of networks.
+fn addresses(owns: &[IpPrefix], n: usize, taken: &BTreeSet<IpAddr>) -> Vec<IpAddr> {
     let of_prefix = |p: &IpPrefix| {
         let bits = if p.addr().is_ipv4() { 32 } else { 128 };
         let (skip, size) = match bits - u32::from(p.len()) {
@@ -183,10 +200,10 @@ fn addresses(owns: &[IpPrefix], n: usize) -> Vec<IpAddr> {
             free => (1, 1_u128.checked_shl(free).unwrap_or(u128::MAX)),
         };
         let addr = p.addr();
-        (skip..size).take(n).map(move |i| match addr {
+        (skip..size).take(n + taken.len()).map(move |i| match addr {
             IpAddr::V4(a) => IpAddr::V4((u32::from(a) + i as u32).into()),
             IpAddr::V6(a) => IpAddr::V6((u128::from(a) + i).into()),
         })
     };
-    owns.iter().flat_map(of_prefix).take(n).collect()
+    owns.iter().flat_map(of_prefix).filter(|a| !taken.contains(a)).take(n).collect()
 }

@@ -154,7 +154,7 @@ FromNetfront() -> IPFilter(allow udp port 1500) -> IPRewriter(pattern - - 172.16
         let classes = Classes::default();
         let modules = Modules::new(&classes, &request, "request").unwrap();
         let network = World::of_topology(&topology, &classes, |_, _| false).unwrap();
-        let mut world = network.with_modules(&modules, platform).unwrap();
+        let mut world = network.with_modules(&modules, platform, &Default::default()).unwrap();
         let question = world.question(&can).unwrap();
         world.net.finish();
         world.answer(&question, Limits::default()).status

@@ -16,6 +16,7 @@ use crate::doc::{At, Fields, Kind, Node, Reader, optional};
 use crate::error::{DocErrors, quote};
 use crate::graph::capability;
 use crate::requirement::MAX_REQUIREMENTS;
+use crate::template::MAX_FILE;
 use crate::value::{Id, Name};
 
 const GRAPH_FIELDS: &[&str] =
@@ -168,6 +169,7 @@ fn function(r: &mut Reader, at: &At<'_>) -> Option<Function> {
         "node",
         "ports",
         "template",
+        "click",
         "kind",
         "capability",
         "constraints",
@@ -198,6 +200,10 @@ fn function(r: &mut Reader, at: &At<'_>) -> Option<Function> {
         unique(r, &at, "port", ports.iter().map(|(i, p)| (*i, p.id.as_str())));
     }
     let template = optional(f.get("template"), |at| r.parse(at, "an image's name"));
+    let click = optional(f.get("click"), |at| script(r, at));
+    if let (Some(at), true) = (f.get("click"), f.get("capability").is_some() || f.get("template").is_some()) {
+        r.error(&at, "the function has a script and an image", "leave out one of them");
+    }
     let node = optional(f.get("node"), |at| r.parse(at, A_NODE));
     let kind = optional(f.get("kind"), |at| run_as(r, at));
     let mut params = BTreeMap::new();
@@ -224,6 +230,7 @@ fn function(r: &mut Reader, at: &At<'_>) -> Option<Function> {
         name: name?,
         ports,
         template: template?,
+        click: click?,
         node: node?,
         kind: kind?,
         capability: capability?,
@@ -231,6 +238,15 @@ fn function(r: &mut Reader, at: &At<'_>) -> Option<Function> {
         params,
         handlers,
     })
+}
+
+fn script(r: &mut Reader, at: &At<'_>) -> Option<String> {
+    let text = r.text(at, "a Click script")?;
+    if text.is_empty() || text.len() as u64 > MAX_FILE {
+        r.error(at, format!("a script of {} bytes", text.len()), format!("it has 1 to {MAX_FILE}"));
+        return None;
+    }
+    Some(text.to_owned())
 }
 
 fn run_as(r: &mut Reader, at: &At<'_>) -> Option<RunAs> {

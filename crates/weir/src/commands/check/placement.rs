@@ -1,5 +1,6 @@
 //! Requests on the platforms of a topology.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
@@ -40,7 +41,8 @@ pub(super) fn run(args: &Args, topology: &Path, given: &[Requirement], ui: &Ui) 
     let modules = Modules::new(&classes(), &request, &name).map_err(Failure::Refused)?;
     let mut found = Placements { platforms: Vec::new(), reports: Vec::new() };
     for platform in platforms {
-        let mut world = network.with_modules(&modules, &platform.name).map_err(Failure::Refused)?;
+        let mut world =
+            network.with_modules(&modules, &platform.name, &BTreeSet::new()).map_err(Failure::Refused)?;
         let mut answers = ask(&mut world, &all, args.limits(), ui)?;
         match &party {
             Some(party) => {

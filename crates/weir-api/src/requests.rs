@@ -1,0 +1,87 @@
+//! Requests for processing (CHANGE paper, section 2.2.2): what a controller answers.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It is proved.
+    Holds,
+    /// It is refuted.
+    Violated,
+    /// Neither.
+    Inconclusive,
+}
+
+impl Verdict {
+    /// The word for it, as in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::Violated => "violated",
+            Verdict::Inconclusive => "inconclusive",
+        }
+    }
+}
+
+/// What was found about a requirement, or about the security rules for a module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RequestFinding {
+    /// The requirement as written; of a module's security `security MODULE REQUESTER`.
+    pub requirement: String,
+    /// Whether it holds.
+    pub verdict: Verdict,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// A packet that shows it, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packet: Option<String>,
+}
+
+/// Where a module is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ModuleAddress {
+    /// The module.
+    pub name: String,
+    /// Its address, which is no other's: all protocols and ports of it are the module's.
+    pub address: String,
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RequestAnswer {
+    /// The request's identifier, which is that of its graph; a query has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Whose it is; without one it is the operator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// The node.
+    pub node: String,
+    /// When it ends by itself, in seconds since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<u64>,
+    /// The modules.
+    pub modules: Vec<ModuleAddress>,
+    /// What was proved.
+    pub findings: Vec<RequestFinding>,
+}
+
+/// A request that runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RequestDetails {
+    /// What was answered.
+    #[serde(flatten)]
+    pub answer: RequestAnswer,
+    /// The request as it was written.
+    pub request: String,
+}
+
+/// The requests that run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RequestList {
+    /// In the order in which they came.
+    pub requests: Vec<RequestAnswer>,
+}

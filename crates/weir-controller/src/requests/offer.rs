@@ -1,0 +1,141 @@
+//! What the operator offers to those who ask for processing: a network, and where its platforms take modules.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use weir_check::World;
+use weir_plan::Classes;
+use weir_topology::{BoxKind, Topology, TopologyError};
+
+/// Longest lifetime of a request, in seconds, unless the operator says another.
+const LONGEST: u64 = 30 * 86_400;
+
+/// The document.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Written {
+    topology: PathBuf,
+    platforms: BTreeMap<String, Platform>,
+    #[serde(default)]
+    longest: Option<u64>,
+}
+
+/// A platform of the topology, which is the node of the same name.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Platform {
+    /// Access points for graphs of requests, each for one at a time.
+    pub access: Vec<AccessRange>,
+    /// The router that what modules send goes to.
+    pub gateway: Ipv4Addr,
+}
+
+/// An interface as a whole, or VLANs of it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct AccessRange {
+    if_name: String,
+    /// The first and the last.
+    #[serde(default)]
+    vlans: Option<[u16; 2]>,
+}
+
+/// An access point.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Access {
+    /// The interface.
+    pub if_name: String,
+    /// The VLAN of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
+}
+
+/// What the operator offers.
+#[derive(Debug)]
+pub struct Offer {
+    /// The network with its platforms.
+    pub topology: Topology,
+    /// The same, to be asked.
+    pub network: World,
+    /// The classes that modules may be made of.
+    pub classes: Classes,
+    /// The platforms by name.
+    pub platforms: BTreeMap<String, Platform>,
+    /// Longest lifetime, in seconds.
+    pub longest: u64,
+}
+
+/// The offer cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OfferError {
+    /// The file cannot be read.
+    #[error("cannot read {}", .path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It has a mistake.
+    #[error("{}: {what}", .path.display())]
+    Mistake {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong, and what would be right.
+        what: String,
+    },
+    /// The topology cannot be used.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+}
+
+impl Offer {
+    /// Reads the offer, and the topology that it names, which is looked for beside it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn load(path: &Path) -> Result<Offer, OfferError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| OfferError::Io { path: path.to_owned(), source })?;
+        let wrong = |what: String| OfferError::Mistake { path: path.to_owned(), what };
+        let written: Written = serde_yaml_ng::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        let beside = path.parent().unwrap_or(Path::new(".")).join(&written.topology);
+        let topology = Topology::load(&beside)?;
+        for (name, platform) in &written.platforms {
+            let of_topology = topology.boxes.iter().find(|b| b.name == *name);
+            let is_platform = of_topology.is_some_and(|b| matches!(b.kind, BoxKind::Platform(_)));
+            if !is_platform {
+                let what = format!("platforms.{name}: the topology has no platform of this name");
+                return Err(wrong(what));
+            }
+            let bad = |r: &&AccessRange| r.vlans.is_some_and(|[a, b]| a == 0 || a > b || b > 4094);
+            if let Some(range) = platform.access.iter().find(bad) {
+                let what = format!(
+                    "platforms.{name}.access: vlans of {} are the first and the last, from 1 to 4094",
+                    range.if_name
+                );
+                return Err(wrong(what));
+            }
+        }
+        let classes = Classes::with(weir_switch::CLASSES.iter().copied());
+        let network =
+            World::of_topology(&topology, &classes, |_, _| false).map_err(|e| wrong(e.join("; ")))?;
+        let longest = written.longest.unwrap_or(LONGEST);
+        Ok(Offer { topology, network, classes, platforms: written.platforms, longest })
+    }
+}
+
+impl Platform {
+    /// All of its access points, in order.
+    pub fn access(&self) -> impl Iterator<Item = Access> {
+        self.access.iter().flat_map(|r| {
+            let vlans: Vec<Option<u16>> = match r.vlans {
+                None => vec![None],
+                Some([first, last]) => (first..=last).map(Some).collect(),
+            };
+            vlans.into_iter().map(|vlan| Access { if_name: r.if_name.clone(), vlan })
+        })
+    }
+}

@@ -1,0 +1,99 @@
+//! `weir request` and `weir query`.
+
+use std::path::PathBuf;
+
+use weir_api::requests::RequestAnswer;
+
+use super::read;
+use super::remote::NodeArgs;
+use crate::ui::{Failure, Ui, table};
+
+/// Options of `weir request`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The request: Click configurations, links and requirements; - is standard input
+    file: Option<PathBuf>,
+    /// End it after so many seconds
+    #[arg(short = 'm', long, value_name = "SECONDS", requires = "file")]
+    lifetime: Option<u64>,
+    /// Show a request that runs
+    #[arg(long, value_name = "ID", conflicts_with_all = ["file", "end"])]
+    show: Option<String>,
+    /// End a request
+    #[arg(long, value_name = "ID", conflicts_with = "file")]
+    end: Option<String>,
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+/// Options of `weir query`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct QueryArgs {
+    /// The request, or requirements alone; - is standard input
+    file: PathBuf,
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
+    let client = args.node.client()?;
+    match (&args.file, &args.show, &args.end) {
+        (Some(file), ..) => {
+            let answer = client.make_request(&read(file)?, args.lifetime)?;
+            Ok(ui.print(&answer, || text(&answer))?)
+        }
+        (_, Some(id), _) => {
+            let details = client.request_details(id)?;
+            Ok(ui
+                .print(&details, || format!("{}\n{}\n", text(&details.answer), details.request.trim_end()))?)
+        }
+        (.., Some(id)) => Ok(client.end_request(id)?),
+        _ => {
+            let requests = client.requests()?.requests;
+            Ok(ui.print(&requests, || list(&requests))?)
+        }
+    }
+}
+
+pub(crate) fn query(args: &QueryArgs, ui: &Ui) -> Result<(), Failure> {
+    let answer = args.node.client()?.query_request(&read(&args.file)?)?;
+    Ok(ui.print(&answer, || text(&answer))?)
+}
+
+fn list(requests: &[RequestAnswer]) -> String {
+    if requests.is_empty() {
+        return "no requests; 'weir request FILE' makes one\n".into();
+    }
+    let mut rows = vec![["ID", "TENANT", "NODE", "MODULES", "ENDS"].map(str::to_owned).to_vec()];
+    for r in requests {
+        let modules: Vec<String> = r.modules.iter().map(|m| format!("{} {}", m.name, m.address)).collect();
+        rows.push(vec![
+            r.id.clone().unwrap_or_default(),
+            r.tenant.clone().unwrap_or_else(|| "-".into()),
+            r.node.clone(),
+            modules.join(", "),
+            r.until.map_or("-".into(), |u| u.to_string()),
+        ]);
+    }
+    table(&rows, &[])
+}
+
+fn text(answer: &RequestAnswer) -> String {
+    let mut text = match &answer.id {
+        Some(id) => format!("{id} runs at node {}\n", answer.node),
+        None => format!("all holds on {}\n", answer.node),
+    };
+    if let Some(until) = answer.until {
+        text += &format!("  ends at {until} (seconds since 1970)\n");
+    }
+    for m in &answer.modules {
+        text += &format!("  {}: {}, all protocols and ports\n", m.name, m.address);
+    }
+    for f in &answer.findings {
+        text += &format!("  {}: {}: {}\n", f.verdict.name(), f.requirement, f.reason);
+        if let Some(packet) = &f.packet {
+            text += &format!("    {packet}\n");
+        }
+    }
+    text
+}
