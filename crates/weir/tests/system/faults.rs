@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::containers::{layout, registry};
-use crate::functions::{BRIDGE, graph, image, left, one_network};
+use crate::functions::{BRIDGE, graph, image, left, one_network, state};
 use crate::lab::{Lab, Process, host, repository, until, until_pings};
 use crate::node::Node;
 
@@ -76,7 +76,7 @@ fn a_registry_that_dies_half_way_leaves_nothing_and_is_asked_again() {
 /// client - native - container - process - server
 fn chain(lab: &Lab) -> String {
     let mut text = format!(
-        "id: {}\nname: g\nSFs:\n  - {{id: n, name: bridge, ports: [{{id: left}}, {{id: right}}]}}\n  \
+        "id: {}\nname: g\nSFs:\n  - {{id: n, name: wire, ports: [{{id: left}}, {{id: right}}]}}\n  \
          - {{id: c, name: box-bridge, ports: [{{id: left}}, {{id: right}}]}}\n  \
          - {{id: p, name: 'null', kind: process, ports: [{{id: left}}, {{id: right}}]}}\n\
          saps:\n  - {{id: lan, type: interface, interface: {{if-name: lan}}}}\n  - {{id: wan, type: interface, interface: {{if-name: wan}}}}\nflowrules:\n",
@@ -106,7 +106,7 @@ fn chain(lab: &Lab) -> String {
 fn a_daemon_that_is_killed_while_it_deploys_leaves_the_whole_graph_or_nothing() {
     let lab = Lab::new(&["client", "node", "server"]);
     let (client, _server) = one_network(&lab);
-    let images = image(&lab, "bridge", "", &[("start", BRIDGE)]);
+    let images = image(&lab, "wire", "", &[("start", BRIDGE)]);
     host(&["cp", "-r", &repository().join("examples/container/box-bridge").display().to_string(), &images])
         .ok();
     let script = repository().join("scripts/busybox-image").display().to_string();
@@ -137,4 +137,78 @@ fn a_daemon_that_is_killed_while_it_deploys_leaves_the_whole_graph_or_nothing() 
     }
     assert!(none > 0, "it was always ready before the daemon was killed");
     node.end();
+}
+
+#[test]
+fn a_namespace_that_is_deleted_from_outside_is_made_again() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (client, _server) = one_network(&lab);
+    let images = image(&lab, "wire", "", &[("start", BRIDGE), ("stop", "ip link del bridge0")]);
+    let node = Node::start_with(&lab, &["--images", &images]);
+    let (id, file) = (lab.name("g"), graph(&lab, "wire", ""));
+    node.weir(&["apply", &file]).ok();
+    until_pings(&client, "10.0.0.2");
+    let before = left(&lab);
+    let name = before.iter().find_map(|n| n.strip_prefix("/run/netns/")).unwrap().to_owned();
+    host(&["ip", "netns", "del", &name]).ok();
+    until("it is reported", || node.weir(&["events", "--graph", &id]).ok().contains("function-up"));
+    until("all is there again", || left(&lab) == before && state(&node, &lab) == "running");
+    until_pings(&client, "10.0.0.2");
+    node.weir(&["delete", &id]).ok();
+    assert_eq!(left(&lab), Vec::<String>::new());
+    node.end();
+}
+
+#[test]
+fn a_disk_that_fills_while_an_image_is_copied_leaves_nothing_and_what_runs_goes_on() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (client, _server) = one_network(&lab);
+    let disk = Disk::mount(&lab.path("store"));
+    let images = image(&lab, "wire", "", &[("start", BRIDGE), ("stop", "ip link del bridge0")]);
+    let script = repository().join("scripts/busybox-image").display().to_string();
+    host(&["cp", "-r", &repository().join("examples/container/box-bridge").display().to_string(), &images])
+        .ok();
+    host(&[&script, &format!("{images}/box-bridge/layout")]).ok();
+    let node = Node::start_with(&lab, &["--images", &images]);
+    let (id, file) = (lab.name("g"), graph(&lab, "wire", ""));
+    node.weir(&["apply", &file]).ok();
+    let there = || -> Vec<String> { left(&lab).into_iter().filter(|n| !n.contains("tmpfs")).collect() };
+    let before = there();
+    assert!(!before.is_empty());
+    // Less than the image needs.
+    disk.resize(900);
+    let container = std::fs::read_to_string(graph(&lab, "box-bridge", "")).unwrap();
+    let container = lab.write("container.yaml", container.replace(&id, &format!("{id}2")));
+    let e = node.weir(&["apply", &container]).fails(1);
+    assert!(e.contains("No space left on device"), "{e}");
+    assert_eq!(there(), before, "something of the container is left");
+    until_pings(&client, "10.0.0.2");
+    disk.resize(100_000);
+    node.weir(&["delete", &id]).ok();
+    node.weir(&["apply", &container]).ok();
+    until_pings(&client, "10.0.0.2");
+    node.weir(&["delete", &format!("{id}2")]).ok();
+    node.end();
+}
+
+/// A file system of its own.
+struct Disk(String);
+
+impl Disk {
+    fn mount(at: &str) -> Disk {
+        std::fs::create_dir_all(at).unwrap();
+        host(&["mount", "-t", "tmpfs", "-o", "size=100m", "weirtest", at]).ok();
+        Disk(at.to_owned())
+    }
+
+    /// Makes it so large, in KiB.
+    fn resize(&self, size: u32) {
+        host(&["mount", "-o", &format!("remount,size={size}k"), &self.0]).ok();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        _ = host(&["umount", "-l", &self.0]);
+    }
 }
