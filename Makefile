@@ -4,12 +4,13 @@
 # make demo    a service graph between two network namespaces, in a minute
 # make bench   measures the data plane, beside other programs if root can install them; writes bench/RESULTS.md
 # make fuzz    runs each fuzz target for MINUTES (1) with libFuzzer; needs a nightly Rust and cargo-fuzz
+# make sdk     lints and tests of the Python SDK, against a real controller and three nodes (root)
 # make mutate  makes mistakes in a copy of the sources, and finds that the tests notice each; one in ONE_IN (1), CI one in 4
 
 MINUTES ?= 1
 ONE_IN ?= 1
 
-.PHONY: build dist deb demo test setup fmt lint unit deny bench fuzz mutate
+.PHONY: build dist deb demo test setup fmt lint unit sdk deny bench fuzz mutate
 
 build:
 	cargo build --locked --release -p weir
@@ -36,6 +37,12 @@ lint:
 unit:
 	cargo test --locked --workspace
 
+sdk:
+	cargo build --locked --workspace
+	cd sdk/python && ../../target/sdk/bin/ruff check -q . && ../../target/sdk/bin/ruff format -q --check .
+	cd sdk/python && ../../target/sdk/bin/mypy
+	cd sdk/python && ../../target/sdk/bin/python -B -m pytest
+
 deny:
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny check; else echo "cargo-deny is not installed: skipped"; fi
 
@@ -45,6 +52,7 @@ test:
 	$(MAKE) fmt
 	$(MAKE) lint
 	$(MAKE) unit
+	$(MAKE) sdk
 	$(MAKE) deny
 
 demo:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what tests and the demonstration need, if any is missing: system packages (Debian, Ubuntu), Schemathesis from PyPI.
+# Installs what tests and the demonstration need, if any is missing: system packages (Debian, Ubuntu), Python packages.
 # The Rust toolchain is assumed: see rust-version in Cargo.toml.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -89,12 +89,15 @@ if [ ${#missing[@]} -ne 0 ]; then
   "${as_root[@]}" apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null
 fi
 
-# Debian has no Schemathesis.
-venv=target/schemathesis
-if ! cmp -s scripts/schemathesis.txt "$venv/installed.txt"; then
-  echo "installing Schemathesis"
-  rm -rf "$venv"
-  /usr/bin/python3 -m venv "$venv"
-  "$venv/bin/pip" install -q -r scripts/schemathesis.txt
-  cp scripts/schemathesis.txt "$venv/installed.txt"
-fi
+# What Debian has not: NAME REQUIREMENTS. Each in an environment of its own.
+python() {
+  if ! cmp -s "$2" "target/$1/installed.txt"; then
+    echo "installing what $2 lists"
+    rm -rf "target/$1"
+    /usr/bin/python3 -m venv "target/$1"
+    "target/$1/bin/pip" install -q -r "$2"
+    cp "$2" "target/$1/installed.txt"
+  fi
+}
+python schemathesis scripts/schemathesis.txt
+python sdk sdk/python/requirements.txt

@@ -157,3 +157,22 @@ pub(crate) fn router(app: App) -> Router {
         .layer(from_fn(same_origin))
         .with_state(app)
 }
+
+#[cfg(test)]
+mod tests {
+    /// The description as it is kept for others: clients in other languages are made from it.
+    const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi-controller.json");
+
+    #[test]
+    fn the_openapi_description_that_is_kept_is_this_one() {
+        let text = serde_json::to_string_pretty(&super::openapi()).unwrap() + "\n";
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(KEPT, &text).unwrap();
+        }
+        let kept = std::fs::read_to_string(KEPT).unwrap_or_default();
+        assert!(
+            kept == text,
+            "docs/openapi-controller.json is not up to date: BLESS=1 cargo test -p weir-controller --lib openapi"
+        );
+    }
+}

@@ -1,0 +1,2075 @@
+# Made by tools/generate.py from docs/openapi-controller.json: do not edit.
+
+from __future__ import annotations
+from typing import Annotated, Any, Literal
+from pydantic import BaseModel, ConfigDict, Field, RootModel
+
+
+class CapableImage(BaseModel):
+    """
+    An image that has a capability.
+    """
+
+    features: list[str]
+    """
+    What it has beside the usual.
+    """
+    image: str
+    """
+    Its name.
+    """
+    kind: str
+    """
+    The kind of function that it is.
+    """
+    lack: str | None = None
+    """
+    What the node lacks to run it; without it, it can.
+    """
+    ports: Annotated[int, Field(ge=0)]
+    """
+    Number of its ports.
+    """
+    version: str | None = None
+    """
+    Its version.
+    """
+
+
+class Certificate(BaseModel):
+    """
+    A node's certificate.
+    """
+
+    chain: str
+    """
+    It and its authority's, in PEM.
+    """
+
+
+class Changed(BaseModel):
+    """
+    What a change did.
+    """
+
+    id: str
+    """
+    The graph.
+    """
+    revision: Annotated[int, Field(ge=0)]
+    """
+    The revision that runs now.
+    """
+    unchanged: bool
+    """
+    Whether it was as asked for already.
+    """
+    warnings: list[str] | None = None
+    """
+    What may go wrong, such as packets that are too large for an access point.
+    """
+
+
+class Changes(BaseModel):
+    """
+    Parts of a graph by identifier.
+    """
+
+    added: list[str]
+    """
+    Those that are new.
+    """
+    changed: list[str]
+    """
+    Those that are different.
+    """
+    removed: list[str]
+    """
+    Those that go.
+    """
+
+
+class ControllerLink(BaseModel):
+    """
+    The controller of a node, as the node sees it.
+    """
+
+    connected: bool
+    """
+    Whether the connection stands. Without it everything goes on as it is.
+    """
+    node: str
+    """
+    The node's name there.
+    """
+    since: Annotated[int, Field(ge=0)]
+    """
+    Since when that is so, in milliseconds since the epoch.
+    """
+    trouble: str | None = None
+    """
+    Why there is no connection.
+    """
+    url: str
+    """
+    Its address.
+    """
+
+
+class DirectLink(BaseModel):
+    """
+    A link past the switch.
+    """
+
+    setup_micros: Annotated[int, Field(ge=0)]
+    """
+    Microseconds that it took until packets went by it.
+    """
+
+
+class DomainImage(BaseModel):
+    """
+    An image, and what a function of it may come to take.
+    """
+
+    cpu: Annotated[int | None, Field(ge=0)] = None
+    """
+    Processor time, in thousandths of a processor. Without one it takes what others leave.
+    """
+    image: str
+    """
+    Its name.
+    """
+    kind: str
+    """
+    The kind of function that it is.
+    """
+    lack: str | None = None
+    """
+    What the node lacks to run it; without it, it can.
+    """
+    memory: Annotated[int, Field(ge=0)]
+    """
+    Bytes of memory; 0 for what runs inline, whose tables are counted as graphs come.
+    """
+    secrets: list[str] | None = None
+    """
+    The names of its parameters that are secrets.
+    """
+
+
+class DrainedGraph(BaseModel):
+    """
+    What became of one graph.
+    """
+
+    id: str
+    """
+    The graph.
+    """
+    node: str | None = None
+    """
+    The node that has it now.
+    """
+    reason: str | None = None
+    """
+    Why it stays where it is.
+    """
+
+
+class Drift(BaseModel):
+    """
+    A handler write that the document does not have.
+    """
+
+    function: str
+    """
+    The function.
+    """
+    handler: str
+    """
+    Its handler.
+    """
+    value: str
+    """
+    What was written last.
+    """
+
+
+class DropCount(BaseModel):
+    """
+    Packets dropped for one reason.
+    """
+
+    count: Annotated[int, Field(ge=0)]
+    """
+    How many packets.
+    """
+    reason: str
+    """
+    The reason's name.
+    """
+
+
+class ElementDrops(BaseModel):
+    """
+    Packets that an element of the configuration dropped for one reason.
+    """
+
+    count: Annotated[int, Field(ge=0)]
+    """
+    How many packets.
+    """
+    element: str
+    """
+    The element's name; those of a function begin with the function's.
+    """
+    reason: str
+    """
+    The reason's name.
+    """
+
+
+class ElementTime(BaseModel):
+    """
+    The time that an element takes.
+    """
+
+    cycles_per_packet: float
+    """
+    Cycles a packet (of the time stamp counter, on x86-64; elsewhere nanoseconds).
+    """
+    element: str
+    """
+    The element's name; those of a function begin with the function's.
+    """
+    packets: Annotated[int, Field(ge=0)]
+    """
+    Packets that came in while it was measured.
+    """
+    share: float
+    """
+    Its share of the time of all elements, from 0 to 1.
+    """
+
+
+class Flow(BaseModel):
+    """
+    A class of packets between two access points, with one of them.
+    """
+
+    after: str
+    """
+    What would become of it.
+    """
+    before: str
+    """
+    What becomes of it now.
+    """
+    from_: Annotated[str, Field(alias="from")]
+    """
+    Where it comes in.
+    """
+    hex: str
+    """
+    Its bytes in hexadecimal.
+    """
+    packet: str
+    """
+    The packet as it comes in, in one line.
+    """
+    to: str
+    """
+    Where it arrives.
+    """
+
+
+class FlowCache(BaseModel):
+    """
+    How well the results of a lookup are kept for flows, since the last change of the graph.
+    """
+
+    entries: Annotated[int, Field(ge=0)]
+    """
+    Entries of the cache; 0 while it would not pay.
+    """
+    hits: Annotated[int, Field(ge=0)]
+    """
+    Lookups that were spared.
+    """
+    misses: Annotated[int, Field(ge=0)]
+    """
+    Lookups whose result was kept.
+    """
+    table: str
+    """
+    The table that is looked up in, with its element.
+    """
+
+
+class Health(BaseModel):
+    """
+    How the node is.
+    """
+
+    controller: ControllerLink | None = None
+    failed: Annotated[int, Field(ge=0)]
+    """
+    Number of graphs that cannot run.
+    """
+    graphs: Annotated[int, Field(ge=0)]
+    """
+    Number of graphs.
+    """
+    ready: bool
+    """
+    Whether the data plane can be reached and was brought to the desired state.
+    """
+    trouble: str | None = None
+    """
+    What is wrong with the data plane, if anything.
+    """
+    version: str
+    """
+    The daemon's version.
+    """
+
+
+class Hello(BaseModel):
+    """
+    A node that has joined is about to make its connection: this tells it beforehand if it would not be taken.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    version: str
+    """
+    Its version.
+    """
+
+
+class ImageError(BaseModel):
+    """
+    An image that cannot be used. Others are not concerned.
+    """
+
+    errors: list[str]
+    """
+    What is wrong with it, one line each.
+    """
+    name: str
+    """
+    The image's name, as far as it can be told.
+    """
+    path: str
+    """
+    The file or directory.
+    """
+
+
+class ImageHandler(BaseModel):
+    """
+    A public handler of an image.
+    """
+
+    access: str
+    """
+    `r`, `w` or `rw`.
+    """
+    doc: str
+    """
+    What it is for.
+    """
+    name: str
+    """
+    Its name.
+    """
+
+
+class ImagePort(BaseModel):
+    """
+    A port of an image.
+    """
+
+    doc: str
+    """
+    What it is for.
+    """
+    name: str
+    """
+    Its name.
+    """
+
+
+class Inside(BaseModel):
+    """
+    How a program is started inside a function.
+    """
+
+    launch: Any
+    """
+    For this version of the program, on the machine of the node: namespaces, control group, directories, environment, command.
+    """
+
+
+class JoinRequest(BaseModel):
+    """
+    A node asks to join.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    name: str
+    """
+    The name that it wants: up to 63 of a to z, 0 to 9 and `-`.
+    """
+    request: str
+    """
+    A request for a certificate (PKCS #10) in PEM.
+    """
+    secret: str
+    """
+    The secret of the token.
+    """
+
+
+class KindStatus(BaseModel):
+    """
+    A kind of function.
+    """
+
+    kind: str
+    """
+    The word for it in `function.yaml`.
+    """
+    lack: str | None = None
+    """
+    What the node lacks to run functions of the kind; without it, it can.
+    """
+    ports: list[str] | None = None
+    """
+    How its functions may meet the switch; empty: they are part of it.
+    """
+
+
+class LinkEnd(BaseModel):
+    """
+    An end of a link.
+    """
+
+    address: str
+    """
+    The address there.
+    """
+    interface: str
+    """
+    Its interface.
+    """
+    node: str
+    """
+    The node.
+    """
+
+
+class LinkStatus(BaseModel):
+    """
+    Traffic between two places of a graph.
+    """
+
+    bytes: Annotated[int, Field(ge=0)]
+    """
+    Their bytes, Ethernet header included, frame check sequence not.
+    """
+    direct: DirectLink | None = None
+    from_: Annotated[str, Field(alias="from")]
+    """
+    Where packets come from, as in flow rules: `sap:ID` or `sf:ID:PORT`.
+    """
+    packets: Annotated[int, Field(ge=0)]
+    """
+    Packets carried.
+    """
+    to: str
+    """
+    Where they go to.
+    """
+
+
+class LinkSummary(BaseModel):
+    """
+    Two nodes that reach each other: tunnels between them go there.
+    """
+
+    a: LinkEnd
+    """
+    The end at the node that comes first by name.
+    """
+    b: LinkEnd
+    """
+    The other end.
+    """
+    mtu: Annotated[int | None, Field(ge=0)] = None
+    """
+    The largest IP packet that passes, in bytes.
+    """
+    tunnels: Annotated[int, Field(ge=0)]
+    """
+    Tunnels of graphs that go there.
+    """
+
+
+class MetricsToken(BaseModel):
+    """
+    A token by which metrics are read.
+    """
+
+    token: str
+    """
+    For `Authorization: Bearer TOKEN`.
+    """
+
+
+class Mistake(BaseModel):
+    """
+    One mistake.
+    """
+
+    column: Annotated[int | None, Field(ge=0)] = None
+    """
+    Column in the body, from 1.
+    """
+    help: str | None = None
+    """
+    What would be right.
+    """
+    line: Annotated[int | None, Field(ge=0)] = None
+    """
+    Line in the body, from 1.
+    """
+    message: str
+    """
+    What is wrong.
+    """
+    path: str | None = None
+    """
+    Where in the document, such as `sffg.flowrules[2].actions`.
+    """
+
+
+class NodeChange(BaseModel):
+    """
+    A change of a node.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    cordoned: bool
+    """
+    Whether it gets no new graphs.
+    """
+
+
+class NotPlaced(BaseModel):
+    """
+    A node that a graph would not go to.
+    """
+
+    node: str
+    """
+    The node.
+    """
+    reason: str
+    """
+    What speaks against it.
+    """
+
+
+class OtherImage(BaseModel):
+    """
+    An image that was not chosen.
+    """
+
+    image: str
+    """
+    Its name.
+    """
+    kind: str
+    """
+    The kind of function that it is.
+    """
+    why: str
+    """
+    Why not this one.
+    """
+
+
+class Parameter(BaseModel):
+    """
+    A parameter of an image.
+    """
+
+    default: str | None = None
+    """
+    Its value, as text, if a graph gives none.
+    """
+    doc: str
+    """
+    What it is for.
+    """
+    name: str
+    """
+    Its name.
+    """
+    required: bool
+    """
+    Whether a graph must give it.
+    """
+    secret: bool | None = None
+    """
+    Whether it is a secret, which is shown to nobody.
+    """
+    type: str
+    """
+    What values it takes: `text`, `int`, `bool`, `ip`, `prefix`, `mac` or `port`.
+    """
+    values: str
+    """
+    The same in words, with bounds.
+    """
+
+
+class Placement(BaseModel):
+    """
+    Where a graph would go.
+    """
+
+    functions: dict[str, str] | None = None
+    """
+    The node of each function, of a graph over several nodes.
+    """
+    nodes: list[str]
+    """
+    The nodes.
+    """
+    others: list[NotPlaced]
+    """
+    The other nodes, and what spoke against them.
+    """
+    reason: str
+    """
+    What spoke for them.
+    """
+    saps: dict[str, str] | None = None
+    """
+    The node of each service access point.
+    """
+    tunnels: list[str] | None = None
+    """
+    The tunnels between the nodes.
+    """
+
+
+class Problem(BaseModel):
+    """
+    What went wrong, as a document (RFC 9457).
+    """
+
+    detail: str
+    """
+    What went wrong, and what would be right.
+    """
+    errors: list[Mistake] | None = None
+    """
+    All mistakes, where there may be several.
+    """
+    status: Annotated[int, Field(ge=0)]
+    """
+    The HTTP status.
+    """
+    title: str
+    """
+    The kind of problem.
+    """
+
+
+class Quotas(BaseModel):
+    """
+    The limits of a tenant; without one there is none.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    cpu: Annotated[int | None, Field(ge=0)] = None
+    """
+    Most processor time of the same, in thousandths of a processor.
+    """
+    graphs: Annotated[int | None, Field(ge=0)] = None
+    """
+    Most graphs.
+    """
+    memory: Annotated[int | None, Field(ge=0)] = None
+    """
+    Most bytes of memory that its functions that are not inline may come to take together.
+    """
+    requests: Annotated[int | None, Field(ge=0)] = None
+    """
+    Most requests a second, with ten seconds' worth at once.
+    """
+
+
+class RemovedLater(BaseModel):
+    """
+    A graph was removed from what the node should run, and goes from what it runs later.
+    """
+
+    id: str
+    """
+    The graph.
+    """
+    reason: str
+    """
+    Why it is not gone yet.
+    """
+
+
+class RenewRequest(BaseModel):
+    """
+    A node asks for another certificate, over a connection on which it shows the one that it has.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    request: str
+    """
+    A request for a certificate (PKCS #10) in PEM.
+    """
+
+
+class ServiceGraphDocument(BaseModel):
+    """
+    A service graph, as docs/service-graph.md says.
+    """
+
+
+class Share(BaseModel):
+    """
+    Of one resource.
+    """
+
+    total: Annotated[int, Field(ge=0)]
+    """
+    What graphs may be promised.
+    """
+    used: Annotated[int, Field(ge=0)]
+    """
+    What functions that are not inline may come to take, and what the data plane has taken, in steps of 16 MB.
+    """
+
+
+class State(BaseModel):
+    """
+    A life-cycle state; in documents `"state": "failed", "reason": "…"`.
+    """
+
+    state: Literal["starting", "running", "degraded", "failed", "stopped"]
+    reason: str | None = None
+    """
+    What is wrong.
+    """
+
+
+class TableFate(BaseModel):
+    """
+    What becomes of a table.
+    """
+
+    entries: Annotated[int, Field(ge=0)]
+    """
+    Number of its entries.
+    """
+    kept: bool
+    """
+    Whether it is kept: an element of the same name and class remains.
+    """
+    table: str
+    """
+    `element.table`.
+    """
+
+
+class TenantSettings(BaseModel):
+    """
+    What a tenant is and may have.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    kind: Literal["client", "third-party"] | None = None
+    """
+    What it is to the operator.
+    """
+    quotas: Quotas | None = None
+    """
+    What it may have.
+    """
+
+
+class Token(BaseModel):
+    """
+    A token by which nodes join. It is told once.
+    """
+
+    expires: Annotated[int, Field(ge=0)]
+    """
+    Until when it is good, in seconds since the epoch.
+    """
+    token: str
+    """
+    The text for `weir node --join URL --token`.
+    """
+
+
+class TokenRequest(BaseModel):
+    """
+    What a token for nodes is to be.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    seconds: Annotated[int | None, Field(ge=1, le=31536000)] = None
+    """
+    How long it is good, in seconds.
+    """
+    uses: Annotated[int | None, Field(ge=1, le=10000)] = None
+    """
+    How many nodes may join by it.
+    """
+
+
+class TraceRequest(BaseModel):
+    """
+    What to trace.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    count: Annotated[int | None, Field(ge=0)] = None
+    """
+    How many packets, at most 10,000.
+    """
+    filter: str | None = None
+    """
+    Which packets, in the filter language; empty: all.
+    """
+
+
+class Traffic(BaseModel):
+    """
+    What a change does to the packets between access points.
+    """
+
+    altered: list[Flow]
+    """
+    What would arrive as before, but with other contents.
+    """
+    gained: list[Flow]
+    """
+    What would arrive and does not now.
+    """
+    lost: list[Flow]
+    """
+    What arrives and would not any more.
+    """
+    malformed: list[str] | None = None
+    """
+    What becomes of packets that no host sends, where it changes and that of others does not: a line for each class.
+    """
+    unknown: list[str] | None = None
+    """
+    What is not known of it, and why.
+    """
+
+
+class TunnelUse(BaseModel):
+    """
+    A tunnel that a graph has.
+    """
+
+    graph: str
+    """
+    The graph.
+    """
+    key: Annotated[int | None, Field(ge=0)] = None
+    """
+    The key of GRE, or the VNI of VXLAN.
+    """
+    kind: str
+    """
+    `gre`, `vxlan` or `wireguard` (VXLAN inside of it).
+    """
+    local: str
+    """
+    This end's address.
+    """
+    remote: str
+    """
+    The other end's address.
+    """
+
+
+class Unconfirmed(BaseModel):
+    """
+    When a revision goes back that nobody confirms, and to what.
+    """
+
+    back: Annotated[int | None, Field(ge=0)] = None
+    """
+    The revision that comes back. Without one the graph is removed, since it was not there before.
+    """
+    seconds: Annotated[int, Field(ge=0)]
+    """
+    So many seconds after it was applied.
+    """
+    until: Annotated[int, Field(ge=0)]
+    """
+    Milliseconds since the epoch.
+    """
+
+
+class Usage(BaseModel):
+    """
+    What a tenant has.
+    """
+
+    cpu: Annotated[int, Field(ge=0)]
+    """
+    Thousandths of a processor.
+    """
+    graphs: Annotated[int, Field(ge=0)]
+    """
+    Graphs.
+    """
+    memory: Annotated[int, Field(ge=0)]
+    """
+    Bytes of memory.
+    """
+
+
+class VlanUse(BaseModel):
+    """
+    A VLAN that a graph has.
+    """
+
+    graph: str
+    """
+    The graph.
+    """
+    vlan: Annotated[int, Field(ge=0)]
+    """
+    Its number.
+    """
+
+
+class Welcome(BaseModel):
+    """
+    The node is known.
+    """
+
+    version: str
+    """
+    The controller's version.
+    """
+
+
+class Who(BaseModel):
+    """
+    Who did it.
+    """
+
+    address: str | None = None
+    """
+    Where the request came from, as `ADDRESS:PORT`.
+    """
+    fingerprint: str | None = None
+    """
+    The fingerprint of the key.
+    """
+    name: str
+    """
+    The name.
+    """
+    role: Literal["operator", "tenant", "read-only", "join"]
+    """
+    The role.
+    """
+    tenant: str | None = None
+    """
+    The tenant.
+    """
+
+
+class WhoAmI(BaseModel):
+    """
+    Who asks.
+    """
+
+    fingerprint: str | None = None
+    """
+    The fingerprint of the key.
+    """
+    functions: list[str] | None = None
+    """
+    The only functions of that graph.
+    """
+    graph: str | None = None
+    """
+    The only graph that it reaches.
+    """
+    kind: Literal["client", "third-party"] | None = None
+    login: bool
+    """
+    Whether a login is asked for; without one, everyone is an operator.
+    """
+    name: str
+    """
+    The name.
+    """
+    role: Literal["operator", "tenant", "read-only", "join"]
+    """
+    The role.
+    """
+    tenant: str | None = None
+    """
+    The tenant.
+    """
+
+
+class AppliedGraph(BaseModel):
+    """
+    What became of one document of a list.
+    """
+
+    id: str
+    """
+    The graph.
+    """
+    outcome: Literal["created", "changed", "unchanged", "refused"]
+    """
+    What became of it.
+    """
+    problem: Problem | None = None
+    revision: Annotated[int | None, Field(ge=0)] = None
+    """
+    The revision that runs now, if it was applied.
+    """
+    warnings: list[str] | None = None
+    """
+    What may go wrong, such as packets that are too large for an access point.
+    """
+
+
+class AppliedList(BaseModel):
+    """
+    What became of a list of documents, in its order.
+    """
+
+    graphs: list[AppliedGraph]
+    """
+    One for each document.
+    """
+
+
+class Capability(BaseModel):
+    """
+    Something that functions can be asked for.
+    """
+
+    capability: str
+    """
+    The word.
+    """
+    images: list[CapableImage]
+    """
+    The images that have it, by name.
+    """
+
+
+class CaptureRequest(BaseModel):
+    """
+    What to capture.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    count: Annotated[int | None, Field(ge=0)] = None
+    """
+    How many packets, of all places together; 0: until the client goes.
+    """
+    direction: Literal["from", "to", "both"] | None = None
+    """
+    For places: packets from there, to there, or both.
+    """
+    filter: str | None = None
+    """
+    Which packets, in the filter language; empty: all.
+    """
+    points: list[str] | None = None
+    """
+    Where: places as in flow rules (`sap:ID`, `sf:FUNCTION:PORT`), or elements of the configuration (`element`,
+    `element[output]`, `[input]element`); none: every access point of the graph.
+    """
+    snaplen: Annotated[int | None, Field(ge=0)] = None
+    """
+    Most bytes of each packet.
+    """
+
+
+class Captured(BaseModel):
+    """
+    A line of a capture.
+    """
+
+    bytes: str | None = None
+    """
+    Its bytes (at most the snap length), in hex.
+    """
+    direction: Literal["from", "to", "both"] | None = None
+    kind: Literal["packet", "notice"]
+    length: Annotated[int | None, Field(ge=0)] = None
+    """
+    Length on the wire.
+    """
+    point: str | None = None
+    """
+    Where it passed, as it was asked for.
+    """
+    time: Annotated[int | None, Field(ge=0)] = None
+    """
+    Nanoseconds since the epoch.
+    """
+    text: str | None = None
+    """
+    More, for people.
+    """
+    what: str | None = None
+    """
+    `overrun`: the reader was too slow, and the capture ends.
+    """
+
+
+class Choice(BaseModel):
+    """
+    The image that was chosen for a function that asks for a capability.
+    """
+
+    capability: str
+    """
+    What it asks for.
+    """
+    function: str
+    """
+    The function's identifier.
+    """
+    image: str
+    """
+    The image.
+    """
+    kind: str
+    """
+    The kind of function that it is.
+    """
+    others: list[OtherImage] | None = None
+    """
+    The other images with the capability, by name.
+    """
+    why: str
+    """
+    Why this one.
+    """
+
+
+class DeviceStatus(BaseModel):
+    """
+    An interface. Counts are since the data plane opened it.
+    """
+
+    drops: list[DropCount] | None = None
+    """
+    Why packets ended between the interface, or the address of tunnels, and the graphs: those of no access point, and those that
+    could not be sent.
+    """
+    name: str
+    """
+    Its name.
+    """
+    rx_bytes: Annotated[int, Field(ge=0)]
+    """
+    Bytes received.
+    """
+    rx_dropped: Annotated[int, Field(ge=0)]
+    """
+    Packets that came, and for which there was no space.
+    """
+    rx_packets: Annotated[int, Field(ge=0)]
+    """
+    Packets received.
+    """
+    state: str
+    """
+    `up`, or what is wrong with it.
+    """
+    tx_bytes: Annotated[int, Field(ge=0)]
+    """
+    Bytes sent.
+    """
+    tx_dropped: Annotated[int, Field(ge=0)]
+    """
+    Packets that could not be sent.
+    """
+    tx_packets: Annotated[int, Field(ge=0)]
+    """
+    Packets sent.
+    """
+
+
+class Drained(BaseModel):
+    """
+    What became of a node's graphs when it was drained.
+    """
+
+    graphs: list[DrainedGraph]
+    """
+    By identifier.
+    """
+
+
+class Endpoint(BaseModel):
+    """
+    An interface at which graphs can have access points.
+    """
+
+    addresses: list[str]
+    """
+    Its addresses, with their prefix lengths. GRE and VXLAN tunnels can end at those of IPv4.
+    """
+    graph: str | None = None
+    """
+    The graph that has the interface itself: all of its traffic that no VLAN takes. Without one it is free.
+    """
+    interface: str
+    """
+    The interface.
+    """
+    mac: str | None = None
+    """
+    Its Ethernet address, if it has one.
+    """
+    mtu: Annotated[int | None, Field(ge=0)] = None
+    """
+    Its largest IP packet, in bytes.
+    """
+    up: bool
+    """
+    Whether it is up.
+    """
+    vlans: list[VlanUse]
+    """
+    The VLANs that graphs have; all others are free.
+    """
+
+
+class Event(BaseModel):
+    """
+    An event.
+    """
+
+    graph: str | None = None
+    """
+    The graph, if one is concerned.
+    """
+    id: Annotated[int | None, Field(ge=0)] = None
+    """
+    Its number, greater than those of all events before; without one it is not kept.
+    """
+    kind: Literal[
+        "applied",
+        "changed",
+        "removed",
+        "failed",
+        "recovered",
+        "function-down",
+        "function-hung",
+        "function-up",
+        "device-up",
+        "device-down",
+        "engine-up",
+        "engine-down",
+        "controller-up",
+        "controller-down",
+        "node-joined",
+        "node-removed",
+        "node-online",
+        "node-offline",
+        "policy",
+        "domain",
+        "print",
+        "notice",
+    ]
+    """
+    What happened.
+    """
+    node: str | None = None
+    """
+    The node of a domain, if one is concerned.
+    """
+    tenant: str | None = None
+    """
+    The tenant that the graph belongs to, if it is one of a tenant's.
+    """
+    text: str
+    """
+    More, for people.
+    """
+    time: Annotated[int, Field(ge=0)]
+    """
+    Milliseconds since the epoch.
+    """
+
+
+class EventList(BaseModel):
+    """
+    Events that are kept.
+    """
+
+    events: list[Event]
+    """
+    Oldest first.
+    """
+
+
+class FunctionStatus(State):
+    """
+    The state of a function.
+    """
+
+    cores: str | None = None
+    """
+    The cores that it runs on, as `2-3,6`, if these are not all.
+    """
+    drops: list[DropCount]
+    """
+    Packets dropped inside, by reason, reasons with a count only.
+    """
+    engine: str
+    """
+    What executes it, such as `inline` or `container`.
+    """
+    id: str
+    """
+    The function's identifier in its graph.
+    """
+    image: str | None = None
+    """
+    The image that it is made from.
+    """
+    name: str
+    """
+    The function's name.
+    """
+    packets_in: Annotated[int, Field(ge=0)]
+    """
+    Packets that entered by any port.
+    """
+    packets_out: Annotated[int, Field(ge=0)]
+    """
+    Packets that left by any port.
+    """
+
+
+class GraphStatus(State):
+    """
+    The state of a graph on a node.
+    """
+
+    drift: list[Drift] | None = None
+    """
+    Handler writes that the document does not have. They last until the graph is applied again or the data plane is
+    restarted.
+    """
+    drops: list[ElementDrops] | None = None
+    """
+    Why packets ended, in all of the graph: by element of the configuration that it became.
+    """
+    flows: list[FlowCache] | None = None
+    """
+    The lookups whose results are kept for each flow where that pays, until a table changes.
+    """
+    functions: list[FunctionStatus]
+    """
+    The functions, in the graph's order.
+    """
+    id: str
+    """
+    The graph's identifier.
+    """
+    links: list[LinkStatus]
+    """
+    The links, in the order of the flow rules that make them.
+    """
+    name: str
+    """
+    The graph's name.
+    """
+    nodes: list[str] | None = None
+    """
+    The nodes that it is on, in a domain.
+    """
+    profile: list[ElementTime] | None = None
+    """
+    Where the time goes, element by element of the configuration that the graph became. Measured in one batch of
+    packets in some hundreds, from the last change of the graph on; empty while nothing was.
+    """
+    tenant: str | None = None
+    """
+    The tenant that the graph belongs to.
+    """
+    warnings: list[str] | None = None
+    """
+    What may go wrong, such as packets that are too large for an access point.
+    """
+
+
+class GraphSummary(State):
+    """
+    A graph in the list of graphs.
+    """
+
+    drift: Annotated[int | None, Field(ge=0)] = None
+    """
+    Number of handlers that were written beside the document.
+    """
+    functions: Annotated[int, Field(ge=0)]
+    """
+    Number of its functions.
+    """
+    id: str
+    """
+    Its identifier.
+    """
+    name: str
+    """
+    Its name.
+    """
+    node: str | None = None
+    """
+    The node that it is on, in a domain.
+    """
+    owner: str | None = None
+    """
+    The controller that it belongs to, on a node.
+    """
+    revision: Annotated[int, Field(ge=0)]
+    """
+    Counts its changes from 1.
+    """
+    tag: str | None = None
+    """
+    Its entity tag.
+    """
+    tenant: str | None = None
+    """
+    The tenant that it belongs to.
+    """
+
+
+class ImageDetails(BaseModel):
+    """
+    An image in full.
+    """
+
+    capabilities: list[str] | None = None
+    """
+    What it can be used as: graphs may ask for it by these words.
+    """
+    description: str
+    """
+    What it does.
+    """
+    digest: str | None = None
+    """
+    A hash of all that is in its folder: nodes that say the same have the same image.
+    """
+    features: list[str] | None = None
+    """
+    What it has beside the usual, for graphs that ask for it.
+    """
+    handlers: list[ImageHandler]
+    """
+    Its public handlers.
+    """
+    kind: str
+    """
+    What runs it: `click` (the data plane, inline) or `native`.
+    """
+    name: str
+    """
+    The name that graphs ask for.
+    """
+    params: list[Parameter]
+    """
+    Its parameters.
+    """
+    ports: list[ImagePort]
+    """
+    Its ports, in their order.
+    """
+    version: str | None = None
+    """
+    Its version.
+    """
+
+
+class ImageSummary(BaseModel):
+    """
+    An image.
+    """
+
+    capabilities: list[str] | None = None
+    """
+    What it can be used as: graphs may ask for it by these words.
+    """
+    description: str
+    """
+    What it does.
+    """
+    features: list[str] | None = None
+    """
+    What it has beside the usual, for graphs that ask for it.
+    """
+    handlers: dict[str, str]
+    """
+    Names of its public handlers with `r`, `w` or `rw`.
+    """
+    kind: str
+    """
+    What runs it: `click` (the data plane, inline) or `native`.
+    """
+    name: str
+    """
+    The name that graphs ask for.
+    """
+    params: list[Parameter]
+    """
+    Its parameters.
+    """
+    ports: list[str]
+    """
+    Names of its ports.
+    """
+    version: str | None = None
+    """
+    Its version.
+    """
+
+
+class Key(BaseModel):
+    """
+    A key that is known.
+    """
+
+    added: Annotated[int, Field(ge=0)]
+    """
+    When it was added, in milliseconds since the epoch.
+    """
+    fingerprint: str
+    """
+    Its fingerprint, as `ssh-keygen -l` prints it.
+    """
+    functions: list[str] | None = None
+    """
+    The only functions of that graph.
+    """
+    graph: str | None = None
+    """
+    The only graph that it reaches.
+    """
+    name: str
+    """
+    Its name.
+    """
+    public_key: str
+    """
+    The line of its `.pub` file.
+    """
+    role: Literal["operator", "tenant", "read-only", "join"]
+    """
+    What its owner is.
+    """
+    tenant: str | None = None
+    """
+    The tenant that its owner acts for.
+    """
+
+
+class KeyList(BaseModel):
+    """
+    The keys that are known.
+    """
+
+    keys: list[Key]
+    """
+    By name.
+    """
+
+
+class LinkList(BaseModel):
+    """
+    The links of a domain.
+    """
+
+    links: list[LinkSummary]
+    """
+    By the names of their nodes.
+    """
+
+
+class NewKey(BaseModel):
+    """
+    A key to add.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    functions: list[str] | None = None
+    """
+    The only functions of that graph.
+    """
+    graph: Annotated[str | None, Field(max_length=64, min_length=1)] = None
+    """
+    The only graph that it reaches.
+    """
+    public_key: str
+    """
+    The line of the `.pub` file: `ssh-ed25519 AAAA… comment`.
+    """
+    role: Literal["operator", "tenant", "read-only", "join"]
+    """
+    What its owner is: `operator`, `tenant` or `read-only`.
+    """
+    tenant: Annotated[str | None, Field(max_length=64, min_length=1)] = None
+    """
+    The tenant that its owner acts for.
+    """
+
+
+class Plan(BaseModel):
+    """
+    What a change would do. Nothing of it was done.
+    """
+
+    action: Literal["create", "change", "none"]
+    """
+    What would become of it.
+    """
+    choices: list[Choice] | None = None
+    """
+    For each function that asks for a capability, which image was chosen and why.
+    """
+    functions: Changes
+    """
+    Functions by identifier.
+    """
+    graph: str
+    """
+    The graph.
+    """
+    placement: Placement | None = None
+    rules: Changes
+    """
+    Flow rules by identifier.
+    """
+    saps: Changes
+    """
+    Service access points by identifier.
+    """
+    tables: list[TableFate]
+    """
+    State tables that have entries now.
+    """
+    traffic: Traffic | None = None
+    """
+    What it would do to the traffic between access points.
+    """
+    warnings: list[str] | None = None
+    """
+    What may go wrong, such as packets that are too large for an access point.
+    """
+
+
+class PolicySettings(BaseModel):
+    """
+    What is required, and of which graphs. Without `tenants` and `kind`: of all.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    kind: Literal["client", "third-party"] | None = None
+    require: Annotated[list[str], Field(max_length=64, min_length=1)]
+    """
+    Requirements: `never`, `only` or `noloops`. A place `*` is each access point of the graph.
+    """
+    tenants: list[str] | None = None
+    """
+    The tenants whose graphs it is for.
+    """
+
+
+class Record(BaseModel):
+    """
+    One change, or one that was refused.
+    """
+
+    action: str | None = None
+    """
+    What was asked for, as a word: `change-graph`.
+    """
+    after: str | None = None
+    """
+    What is there now.
+    """
+    before: str | None = None
+    """
+    What was there before: an entity tag, or a value.
+    """
+    id: Annotated[int | None, Field(ge=0)] = None
+    """
+    Its number; the log counts from 1, and has no gaps but at its beginning.
+    """
+    method: str
+    """
+    The method of the request.
+    """
+    object: str | None = None
+    """
+    What it was about: `graph a`.
+    """
+    outcome: Literal["done", "denied", "failed"]
+    """
+    What became of it.
+    """
+    path: str
+    """
+    Its path, without the query.
+    """
+    status: Annotated[int, Field(ge=0)]
+    """
+    The HTTP status.
+    """
+    summary: str | None = None
+    """
+    What changed, or why nothing did.
+    """
+    time: Annotated[int, Field(ge=0)]
+    """
+    Milliseconds since the epoch.
+    """
+    who: Who
+    """
+    Who.
+    """
+
+
+class ResourceUse(BaseModel):
+    """
+    What there is, and what graphs may come to take of it.
+    """
+
+    cpu: Share
+    """
+    Processor time, in thousandths of a processor.
+    """
+    memory: Share
+    """
+    Bytes of memory.
+    """
+    overcommit: bool
+    """
+    Whether graphs may be promised more than there is.
+    """
+
+
+class Revision(BaseModel):
+    """
+    A revision of a graph.
+    """
+
+    message: str | None = None
+    """
+    Why.
+    """
+    revision: Annotated[int, Field(ge=0)]
+    """
+    Its number.
+    """
+    same_as: Annotated[int | None, Field(ge=0)] = None
+    """
+    The revision whose document it has again.
+    """
+    time: Annotated[int | None, Field(ge=0)] = None
+    """
+    When it was applied, in milliseconds since the epoch; unknown of what earlier versions of Weir applied.
+    """
+    unconfirmed: Unconfirmed | None = None
+    who: Who | None = None
+
+
+class RevisionDetails(Revision):
+    """
+    A revision with its document.
+    """
+
+    document: dict[str, Any]
+    """
+    The document in canonical form; secrets are not shown.
+    """
+    text: str | None = None
+    """
+    The document as it was written, if that is known and it has no secrets.
+    """
+
+
+class Tenant(BaseModel):
+    """
+    A tenant.
+    """
+
+    kind: Literal["client", "third-party"]
+    """
+    What it is to the operator.
+    """
+    name: str
+    """
+    Its name, as in the `tenant` of its graphs.
+    """
+    quotas: Quotas
+    """
+    What it may have.
+    """
+    usage: Usage
+    """
+    What it has.
+    """
+
+
+class TenantList(BaseModel):
+    """
+    The tenants.
+    """
+
+    tenants: list[Tenant]
+    """
+    By name.
+    """
+
+
+class AuditList(BaseModel):
+    """
+    What was changed, and what was refused.
+    """
+
+    records: list[Record]
+    """
+    Oldest first.
+    """
+
+
+class DeviceList(BaseModel):
+    """
+    The interfaces that the access points of graphs are at.
+    """
+
+    devices: list[DeviceStatus]
+    """
+    By name.
+    """
+
+
+class Domain(BaseModel):
+    """
+    The description of a node.
+    """
+
+    capabilities: list[Capability]
+    """
+    What functions can be asked for, by word.
+    """
+    endpoints: list[Endpoint]
+    """
+    The interfaces at which graphs can have access points, by name.
+    """
+    images: list[DomainImage] | None = None
+    """
+    The images that functions can be made from, by name.
+    """
+    kinds: list[KindStatus]
+    """
+    The kinds of function, and whether the node can run them.
+    """
+    resources: ResourceUse
+    """
+    What graphs may come to take altogether.
+    """
+    tunnels: list[TunnelUse]
+    """
+    The tunnels whose ends are access points of graphs.
+    """
+    wireguard: str | None = None
+    """
+    The public key of the node's ends of encrypted tunnels (WireGuard), in base64.
+    """
+
+
+class History(BaseModel):
+    """
+    The revisions of a graph that are kept.
+    """
+
+    current: Annotated[int, Field(ge=0)]
+    """
+    The revision that runs now.
+    """
+    id: str
+    """
+    The graph.
+    """
+    revisions: list[Revision]
+    """
+    Newest first.
+    """
+
+
+class ImageList(BaseModel):
+    """
+    The images of the node.
+    """
+
+    errors: list[ImageError]
+    """
+    Those that cannot be read.
+    """
+    images: list[ImageSummary]
+    """
+    Those that graphs can use.
+    """
+
+
+class NodeSummary(BaseModel):
+    """
+    A node of a domain.
+    """
+
+    address: str | None = None
+    """
+    Where its connection comes from, while it is there.
+    """
+    cordoned: bool | None = None
+    """
+    Whether it gets no new graphs.
+    """
+    graphs: Annotated[int, Field(ge=0)]
+    """
+    Graphs that it is to run.
+    """
+    name: str
+    """
+    Its name.
+    """
+    resources: ResourceUse | None = None
+    since: Annotated[int, Field(ge=0)]
+    """
+    Since when, in milliseconds since the epoch.
+    """
+    state: Literal["online", "offline"]
+    """
+    Whether it is there.
+    """
+    trouble: list[str] | None = None
+    """
+    What is wrong with it, such as graphs that it cannot run.
+    """
+    version: str | None = None
+    """
+    Its version, while it is there.
+    """
+
+
+class Policy(PolicySettings):
+    """
+    A policy.
+    """
+
+    graphs: Annotated[int, Field(ge=0)]
+    """
+    How many graphs it is for.
+    """
+    name: str
+    """
+    Its name.
+    """
+
+
+class PolicyList(BaseModel):
+    """
+    The policies.
+    """
+
+    policies: list[Policy]
+    """
+    By name.
+    """
+
+
+class NodeDetails(NodeSummary):
+    """
+    A node in full.
+    """
+
+    certificate: Annotated[int, Field(ge=0)]
+    """
+    Until when its certificate is good, in seconds since the epoch.
+    """
+    domain: Domain | None = None
+    joined: Annotated[int, Field(ge=0)]
+    """
+    When it joined, in milliseconds since the epoch.
+    """
+    own: list[str] | None = None
+    """
+    Graphs that were applied at the node itself: the controller leaves them alone.
+    """
+    placed: list[str]
+    """
+    The graphs that it is to run, by identifier.
+    """
+
+
+class NodeList(BaseModel):
+    """
+    The nodes of a domain.
+    """
+
+    nodes: list[NodeSummary]
+    """
+    By name.
+    """
