@@ -68,7 +68,7 @@ pub fn left(lab: &Lab) -> Vec<String> {
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
     found.extend(mounts.lines().filter(|l| l.contains(&lab.path("store"))).map(str::to_owned));
     let links = lab.ip("node", "-o link show");
-    found.extend(links.lines().filter(|l| l.contains(" wf")).map(str::to_owned));
+    found.extend(links.split([' ', '@', ':']).filter(|w| w.starts_with("wf")).map(str::to_owned));
     // The node's key is no graph's.
     found.extend(entries(&lab.path("engine.ports")).into_iter().filter(|n| !n.ends_with("/wireguard.key")));
     let dpdk = format!("weir-{}", weir_switch::compile::sockets_folder(&lab.name("g"), "f"));
