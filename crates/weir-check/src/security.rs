@@ -95,7 +95,7 @@ fn rules(
     rules
 }
 
-fn prefix(p: IpPrefix) -> Prefix {
+pub(crate) fn prefix(p: IpPrefix) -> Prefix {
     let address = match p.addr() {
         IpAddr::V4(a) => a.octets().to_vec(),
         IpAddr::V6(a) => a.octets().to_vec(),

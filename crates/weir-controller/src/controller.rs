@@ -39,7 +39,9 @@ pub struct Controller {
     /// How long those hold.
     pub certificates: Duration,
     /// What those who ask for processing may have.
-    pub(crate) offer: Option<Arc<Offer>>,
+    pub(crate) offer: std::sync::RwLock<Option<Arc<Offer>>>,
+    /// Who asks for it, and how often.
+    pub(crate) asking: crate::requests::Asking,
     /// Held while a request is given what it needs, before `changing`.
     pub(crate) requesting: tokio::sync::Mutex<()>,
     /// Held while anything changes.
@@ -92,7 +94,8 @@ impl Controller {
             fleet: Fleet::default(),
             authority,
             certificates,
-            offer,
+            offer: std::sync::RwLock::new(offer),
+            asking: crate::requests::Asking::default(),
             requesting: tokio::sync::Mutex::new(()),
             changing: tokio::sync::Mutex::new(()),
             unconfirmed: Notify::new(),

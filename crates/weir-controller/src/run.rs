@@ -118,13 +118,14 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()> + Send) ->
     Ok(())
 }
 
-/// Ends requests whose time is over.
+/// Ends requests whose time is over, and reads what is offered again when it changes.
 async fn end_requests(controller: Arc<Controller>) {
     let mut second = tokio::time::interval(Duration::from_secs(1));
     loop {
         second.tick().await;
         let controller = controller.clone();
         let ended = to_the_end(async move {
+            controller.renew_offer().await;
             controller.end_requests().await;
             Ok::<_, Problem>(())
         });

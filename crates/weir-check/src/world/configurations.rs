@@ -34,9 +34,9 @@ impl World {
         let mut plans = Vec::new();
         let mut errors = Vec::new();
         for m in &request.modules {
-            match Plan::new(classes, &m.click, file) {
+            match super::topology::plan(classes, m, file) {
                 Ok(plan) => plans.push((m, plan)),
-                Err(e) => errors.extend(e.texts()),
+                Err(e) => errors.extend(e),
             }
         }
         if !errors.is_empty() {

@@ -1,13 +1,18 @@
 //! Requests for processing (CHANGE paper, section 2.2): proved before anything runs, placed on a platform where all holds, and run as a
 //! graph of who asks until they end them or their time is over.
 
+mod candidates;
 pub mod lifetime;
 pub mod module;
 pub mod offer;
 pub mod prove;
+pub mod rates;
+pub mod stock;
+#[cfg(test)]
+mod tests;
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
 
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -23,9 +28,8 @@ use weir_store::history::Note;
 use weir_topology::Requester;
 
 use crate::controller::{Controller, now};
-use crate::facts::no_place;
 use offer::{Access, Offer};
-use prove::{Candidate, Proved, on, prove};
+use prove::{Proved, on, prove};
 
 /// How the graphs of requests are called, with a number behind.
 const PREFIX: &str = "request-";
@@ -56,24 +60,82 @@ pub fn is_request(id: &str) -> bool {
     id.starts_with(PREFIX)
 }
 
+/// How often a request is proved that others overtake.
+const TRIES: usize = 3;
+
+/// Who asks, and how often they did.
+#[derive(Debug, Default)]
+pub(crate) struct Asking {
+    rates: std::sync::Mutex<rates::Rates>,
+    /// Held while a request or a query of a tenant is proved: the others wait behind it, and harm nobody else.
+    proving: std::sync::Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    since: std::sync::OnceLock<std::time::Instant>,
+    /// What is wrong with the offer as it is written now.
+    mistaken: std::sync::Mutex<Option<String>>,
+}
+
+impl Asking {
+    /// Takes one of what an owner may ask for in a second, and waits for their turn.
+    async fn turn(&self, who: &str, rate: u32) -> Result<tokio::sync::OwnedMutexGuard<()>, Problem> {
+        let now = self.since.get_or_init(std::time::Instant::now).elapsed().as_secs_f64();
+        let taken = self.rates.lock().unwrap_or_else(PoisonError::into_inner).take(who, rate, now);
+        taken.map_err(|wait| {
+            let text =
+                format!("more than {rate} requests and queries in a second: ask again in {wait:.1} seconds");
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, text)
+        })?;
+        let turn = {
+            let mut proving = self.proving.lock().unwrap_or_else(PoisonError::into_inner);
+            proving.retain(|_, turn| Arc::strong_count(turn) > 1);
+            proving.entry(who.to_owned()).or_default().clone()
+        };
+        Ok(turn.lock_owned().await)
+    }
+}
+
 impl Controller {
     fn offer(&self) -> Result<Arc<Offer>, Problem> {
-        self.offer.clone().ok_or_else(|| {
+        let offer = self.offer.read().unwrap_or_else(PoisonError::into_inner).clone();
+        offer.ok_or_else(|| {
             let text = "this controller takes no requests: its operator starts it with --requests FILE";
             Problem::new(StatusCode::NOT_IMPLEMENTED, text)
         })
     }
 
+    /// Reads the offer again if its files changed. One that has mistakes changes nothing.
+    pub(crate) async fn renew_offer(&self) {
+        let Ok(offer) = self.offer() else { return };
+        let read = tokio::task::spawn_blocking(move || offer.newer()).await;
+        let wrong = match &read {
+            Ok(Err(e)) => Some(e.to_string()),
+            _ => None,
+        };
+        let before = std::mem::replace(
+            &mut *self.asking.mistaken.lock().unwrap_or_else(PoisonError::into_inner),
+            wrong.clone(),
+        );
+        match read {
+            Ok(Ok(None)) => {}
+            Ok(Err(_)) if wrong == before => {}
+            Ok(Ok(Some(offer))) => {
+                tracing::info!("what is offered to those who ask for processing changed");
+                *self.offer.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(offer));
+            }
+            Ok(Err(e)) => tracing::warn!("what is offered stays as it was: {e}"),
+            Err(e) => tracing::error!("what is offered could not be read: {e}"),
+        }
+    }
+
     /// Proves a request for a tenant, or for the operator.
-    async fn proved(&self, text: &str, owner: Option<&Owner>) -> Result<Proved, Problem> {
-        let offer = self.offer()?;
-        let request = Request::parse(text)?;
+    async fn proved(
+        &self,
+        offer: &Arc<Offer>,
+        request: &Arc<Request>,
+        owner: Option<&Owner>,
+    ) -> Result<Proved, Problem> {
         let view = self.view();
         let mine = |kept: &&Kept| kept.answer.tenant.as_deref() == owner.map(|o| o.name.as_str());
-        let addresses = |kept: &Kept| -> Vec<_> {
-            kept.answer.modules.iter().filter_map(|m| m.address.parse().ok()).collect()
-        };
-        let modules = view.requests.values().filter(mine).flat_map(addresses);
+        let modules = view.requests.values().filter(mine).flat_map(candidates::addresses);
         let known = owner.and_then(|o| offer.topology.owners.iter().find(|t| t.name.as_str() == o.name));
         let party = Party {
             role: match owner.map(|o| o.kind) {
@@ -84,39 +146,9 @@ impl Controller {
             registered: known.map(|o| o.registered.clone()).unwrap_or_default(),
             modules: modules.map(weir_model::value::IpPrefix::host).collect(),
         };
-        let (mut candidates, mut against) = (Vec::new(), Vec::new());
-        for (name, platform) in &offer.platforms {
-            let member = view.members.get(name);
-            let domain = view.known.get(name).and_then(|k| k.domain.as_ref());
-            let why = match (member, domain) {
-                (None, _) => "no node of this name has joined",
-                (Some(m), _) if m.cordoned => "the node is cordoned",
-                _ if self.fleet.get(name).is_none() => "the node is offline",
-                (_, None) => "the node has not said yet what it has",
-                (Some(_), Some(_)) => "",
-            };
-            let (Some(domain), "") = (domain, why) else {
-                against.push(on(name, "", why.to_owned()));
-                continue;
-            };
-            let there: Vec<&Kept> = view.requests.values().filter(|k| k.answer.node == *name).collect();
-            let is_free = |a: &Access| {
-                let id = id(0);
-                let graph = ServiceGraph::from_json(&module::graph(&id, None, name, a, "Idle;").to_string());
-                !there.iter().any(|k| k.access == *a)
-                    && graph.is_ok_and(|g| g.saps.iter().all(|s| no_place(domain, &id, s).is_none()))
-            };
-            let Some(access) = platform.access().find(is_free) else {
-                let text = "all access points for requests are taken, or not there";
-                against.push(on(name, "", text.to_owned()));
-                continue;
-            };
-            let mut taken: BTreeSet<_> = there.iter().flat_map(|k| addresses(k)).collect();
-            taken.insert(platform.gateway.into());
-            candidates.push((there.len(), Candidate { name: name.clone(), access, taken }));
-        }
-        candidates.sort_by(|a, b| (a.0, &a.1.name).cmp(&(b.0, &b.1.name)));
-        let candidates: Vec<Candidate> = candidates.into_iter().map(|(_, c)| c).collect();
+        let (candidates, against) = self.candidates(offer, &view);
+        let against = against.into_iter().map(|(name, why)| on(&name, "", why)).collect();
+        let (offer, request) = (offer.clone(), request.clone());
         let proving =
             tokio::task::spawn_blocking(move || prove(&offer, &request, &party, &candidates, against));
         proving.await.map_err(|_| Problem::internal())?
@@ -127,7 +159,10 @@ impl Controller {
     /// # Errors
     /// What would be refused, and why.
     pub async fn query(&self, text: &str, owner: Option<&Owner>) -> Result<RequestAnswer, Problem> {
-        Ok(answer(&self.proved(text, owner).await?, owner, None))
+        let offer = self.offer()?;
+        let _turn = self.asking.turn(who(owner), offer.rate).await?;
+        let request = read(text, &offer)?;
+        Ok(answer(&self.proved(&offer, &request, owner).await?, owner, None))
     }
 
     /// Proves a request and runs it. To be run to its end.
@@ -140,21 +175,44 @@ impl Controller {
         by: &Principal,
         lifetime: Option<u64>,
     ) -> Result<RequestAnswer, Problem> {
-        let longest = self.offer()?.longest;
-        if let Some(lifetime) = lifetime.filter(|l| !(1..=longest).contains(l)) {
-            let text = format!("a lifetime of {lifetime} seconds: it is 1 to {longest}");
-            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, text));
-        }
+        let owner = by.tenant();
+        let offer = self.offer()?;
+        let _turn = self.asking.turn(who(owner), offer.rate).await?;
         // Addresses and access points are given one request at a time.
         let _requesting = self.requesting.lock().await;
-        let owner = by.tenant();
-        let proved = self.proved(text, owner).await?;
+        for _ in 0..TRIES {
+            let offer = self.offer()?;
+            let request = read(text, &offer)?;
+            let lifetime = lifetime.or(request.lifetime);
+            if let Some(lifetime) = lifetime.filter(|l| !(1..=offer.longest).contains(l)) {
+                let text = format!("a lifetime of {lifetime} seconds: it is 1 to {}", offer.longest);
+                return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, text));
+            }
+            let proved = self.proved(&offer, &request, owner).await?;
+            // What was proved has to be what is there.
+            if Arc::ptr_eq(&offer, &self.offer()?) && self.is_as_proved(&offer, &proved) {
+                return self.start(text, &proved, by, lifetime).await;
+            }
+        }
+        let text = format!("the network changed while the request was proved, {TRIES} times: ask again");
+        Err(Problem::new(StatusCode::CONFLICT, text))
+    }
+
+    /// Runs what is proved.
+    async fn start(
+        &self,
+        text: &str,
+        proved: &Proved,
+        by: &Principal,
+        lifetime: Option<u64>,
+    ) -> Result<RequestAnswer, Problem> {
         let Some(script) = &proved.script else {
             let text = "the request has no module, so there is nothing to run; 'weir query' asks without";
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, text));
         };
+        let owner = by.tenant();
         let until = lifetime.map(|l| now().saturating_add(l));
-        let mut answer = answer(&proved, owner, until);
+        let mut answer = answer(proved, owner, until);
         let kept = Kept { answer: answer.clone(), request: text.to_owned(), access: proved.access.clone() };
         let stored = kept.clone();
         let number = self.blocking(move |s| s.new_request(&stored)).await?;
@@ -204,6 +262,19 @@ impl Controller {
             }
         }
     }
+}
+
+/// A request with the scripts of its images.
+fn read(text: &str, offer: &Offer) -> Result<Arc<Request>, Problem> {
+    let request = stock::with_scripts(Request::parse(text)?, &offer.images);
+    let refused =
+        |list| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "the request cannot be run").with(list);
+    request.map(Arc::new).map_err(refused)
+}
+
+/// What who asks is counted by; no tenant has an empty name.
+fn who(owner: Option<&Owner>) -> &str {
+    owner.map_or("", |o| o.name.as_str())
 }
 
 fn answer(proved: &Proved, owner: Option<&Owner>, until: Option<u64>) -> RequestAnswer {

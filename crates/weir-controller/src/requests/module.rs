@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use serde_json::{Value, json};
 use weir_click::{ElementDecl, Graph};
 use weir_model::request::Request;
+use weir_model::value::IpPrefix;
 use weir_plan::Classes;
 
 use super::offer::Access;
@@ -17,6 +18,7 @@ const UNNAMED: &str = "netfront0";
 struct Flat {
     name: String,
     address: Ipv4Addr,
+    intercepts: Vec<IpPrefix>,
     graph: Graph,
 }
 
@@ -78,8 +80,12 @@ pub fn script(
             wrong.push(format!("the module '{}' has no IPv4 address: platforms need such", m.name));
             continue;
         };
-        match weir_click::parse("request", &m.click, classes) {
-            Ok(graph) => flat.push(Flat { name: m.name.clone(), address, graph }),
+        let options = weir_click::Options { defines: m.params.clone(), ..weir_click::Options::default() };
+        match weir_click::parse_with("request", &m.click, classes, &options) {
+            Ok(graph) => {
+                let (name, intercepts) = (m.name.clone(), m.intercepts.clone());
+                flat.push(Flat { name, address, intercepts, graph });
+            }
             Err(e) => wrong.extend(e.list.iter().map(ToString::to_string)),
         }
     }
@@ -102,6 +108,7 @@ pub fn script(
         linked_to.extend(to);
     }
     let (mut inside, mut patterns, mut macs) = (String::new(), Vec::new(), Vec::new());
+    let mut intercepts = Vec::new();
     for (m, f) in flat.iter().enumerate() {
         for (i, e) in f.graph.elements.iter().enumerate() {
             let ends = device(e, "FromNetfront").or_else(|| device(e, "ToNetfront")).is_some();
@@ -124,6 +131,8 @@ pub fn script(
                 _ = writeln!(inside, "to [{}] -> m{m}e{e};", patterns.len());
                 patterns.push(format!("dst host {}", f.address));
                 macs.push(format!("{} {}", f.address, mac(f.address)));
+                let others = f.intercepts.iter().filter(|p| p.addr().is_ipv4());
+                intercepts.extend(others.map(|p| (format!("m{m}e{e}"), format!("dst net {p}"))));
             }
             _ => wrong.push(format!(
                 "the module '{}' has {} FromNetfront that no link leads to: what is addressed to it comes in at one",
@@ -134,6 +143,11 @@ pub fn script(
     }
     if !wrong.is_empty() {
         return Err(wrong);
+    }
+    // What is addressed to a module is no other's.
+    for (into, pattern) in intercepts {
+        _ = writeln!(inside, "to [{}] -> {into};", patterns.len());
+        patterns.push(pattern);
     }
     for ((a, from), (b, to)) in links {
         _ = writeln!(inside, "m{a}e{from} -> m{b}e{to};");

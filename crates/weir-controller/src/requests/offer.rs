@@ -3,14 +3,19 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use weir_check::World;
+use weir_model::template::{Template, TemplateError};
 use weir_plan::Classes;
 use weir_topology::{BoxKind, Topology, TopologyError};
 
 /// Longest lifetime of a request, in seconds, unless the operator says another.
 const LONGEST: u64 = 30 * 86_400;
+
+/// Requests and queries of one in a second, unless the operator says another.
+const RATE: u32 = 20;
 
 /// The document.
 #[derive(Debug, Deserialize)]
@@ -20,6 +25,10 @@ struct Written {
     platforms: BTreeMap<String, Platform>,
     #[serde(default)]
     longest: Option<u64>,
+    #[serde(default)]
+    images: Option<PathBuf>,
+    #[serde(default)]
+    rate: Option<u32>,
 }
 
 /// A platform of the topology, which is the node of the same name.
@@ -65,6 +74,12 @@ pub struct Offer {
     pub platforms: BTreeMap<String, Platform>,
     /// Longest lifetime, in seconds.
     pub longest: u64,
+    /// Images that modules may be made of.
+    pub images: BTreeMap<String, Template>,
+    /// How many requests and queries one may make in a second.
+    pub rate: u32,
+    /// What it was read from, and when that was written.
+    files: Vec<(PathBuf, Option<SystemTime>)>,
 }
 
 /// The offer cannot be used.
@@ -86,6 +101,9 @@ pub enum OfferError {
         /// What is wrong, and what would be right.
         what: String,
     },
+    /// An image cannot be used.
+    #[error(transparent)]
+    Image(#[from] TemplateError),
     /// The topology cannot be used.
     #[error(transparent)]
     Topology(#[from] TopologyError),
@@ -122,8 +140,29 @@ impl Offer {
         let classes = Classes::with(weir_switch::CLASSES.iter().copied());
         let network =
             World::of_topology(&topology, &classes, |_, _| false).map_err(|e| wrong(e.join("; ")))?;
+        let rate = written.rate.unwrap_or(RATE);
+        if rate == 0 {
+            return Err(wrong("rate: it is how many requests one may make in a second, 1 at least".into()));
+        }
         let longest = written.longest.unwrap_or(LONGEST);
-        Ok(Offer { topology, network, classes, platforms: written.platforms, longest })
+        let images = match &written.images {
+            Some(folder) => images(&path.parent().unwrap_or(Path::new(".")).join(folder))?,
+            None => BTreeMap::new(),
+        };
+        let platforms = written.platforms;
+        let files = [path.to_owned(), beside].map(|p| (p.clone(), changed(&p))).into();
+        Ok(Offer { topology, network, classes, platforms, longest, images, rate, files })
+    }
+
+    /// The offer as it is written now, if its files changed since they were read, or failed to be read.
+    ///
+    /// # Errors
+    /// What is wrong with it now.
+    pub fn newer(&self) -> Result<Option<Offer>, OfferError> {
+        match self.files.iter().any(|(p, at)| changed(p) != *at) {
+            true => Offer::load(&self.files[0].0).map(Some),
+            false => Ok(None),
+        }
     }
 }
 
@@ -138,4 +177,22 @@ impl Platform {
             vlans.into_iter().map(|vlan| Access { if_name: r.if_name.clone(), vlan })
         })
     }
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|m| m.modified()).ok()
+}
+
+/// The images of a directory by name.
+fn images(folder: &Path) -> Result<BTreeMap<String, Template>, OfferError> {
+    let io = |source| OfferError::Io { path: folder.to_owned(), source };
+    let mut images = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if path.is_dir() {
+            let template = Template::load(&path)?;
+            images.insert(template.name.to_string(), template);
+        }
+    }
+    Ok(images)
 }

@@ -22,7 +22,7 @@ use crate::requests::{Kept, id, number};
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Options {
-    /// After so many seconds it ends by itself.
+    /// After so many seconds it ends by itself, whatever the request says.
     #[param(minimum = 1)]
     lifetime: Option<u64>,
 }
@@ -89,13 +89,14 @@ pub(super) async fn get(
 
 /// Asks for processing: modules that are proved, placed and run.
 #[utoipa::path(post, path = "/requests", tag = "requests", operation_id = "make_request", params(Options),
-    request_body(content = String, content_type = "text/plain", description = "Click configurations, links and requirements (CHANGE paper, figure 2.2)."),
+    request_body(content = String, content_type = "text/plain", description = "Click configurations, links and requirements (CHANGE paper, figure 2.2), or the same as YAML."),
     responses(
         (status = 201, body = RequestAnswer, description = "It runs."),
         (status = 400, body = Problem, content_type = "application/problem+json", description = "The request is wrong."),
         (status = 409, body = Problem, content_type = "application/problem+json", description = "The node refused its graph."),
         (status = 413, body = Problem, content_type = "application/problem+json", description = "The request is too long."),
         (status = 422, body = Problem, content_type = "application/problem+json", description = "It was refused: what does not hold, on which platform."),
+        (status = 429, body = Problem, content_type = "application/problem+json", description = "Who asks has asked too often; it says when they may again."),
         (status = 501, body = Problem, content_type = "application/problem+json", description = "This controller takes no requests."),
         (status = 503, body = Problem, content_type = "application/problem+json", description = "The node cannot be reached."),
     ))]
@@ -121,6 +122,7 @@ pub(super) async fn make(
         (status = 400, body = Problem, content_type = "application/problem+json", description = "The request is wrong."),
         (status = 413, body = Problem, content_type = "application/problem+json", description = "The request is too long."),
         (status = 422, body = Problem, content_type = "application/problem+json", description = "It would be refused: what does not hold, on which platform."),
+        (status = 429, body = Problem, content_type = "application/problem+json", description = "Who asks has asked too often; it says when they may again."),
         (status = 501, body = Problem, content_type = "application/problem+json", description = "This controller takes no requests."),
     ))]
 pub(super) async fn query(

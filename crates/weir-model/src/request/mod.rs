@@ -17,12 +17,33 @@
 //! A line `NAME:` begins a module of that name; text without one is the module `module`. `A:PORT -> B:PORT` links two modules. A
 //! requirement stands on a line of its own. `#` at the beginning of a line makes it a comment. All other text is Click's, which
 //! `weir-click` parses: what is mistyped so badly that it is not known for a requirement is a mistake there, never lost.
+//!
+//! The same as YAML or JSON, which begins with its version, has what this text has no words for: images as modules, a lifetime, traffic of
+//! others that a module takes.
+//!
+//! ```
+//! let request = weir_model::request::Request::parse("
+//! version: 1
+//! lifetime: 3600
+//! modules:
+//!   filter: {image: packet-filter, params: {RULES: allow udp}}
+//!   forward: {click: 'FromNetfront() -> SetIPAddress(10.0.0.9) -> ToNetfront()'}
+//! links: ['filter:outside -> forward:0']
+//! requirements: [can internet filter udp]
+//! ").unwrap();
+//! assert_eq!((request.modules.len(), request.lifetime), (2, Some(3600)));
+//! ```
 
+mod document;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use crate::error::{DocError, DocErrors, Position, quote};
+use crate::graph::ParamValue;
 use crate::requirement::{self, MAX_REQUIREMENTS, Place, Requirement};
+use crate::value::IpPrefix;
 
 /// Largest request, in bytes.
 pub const MAX_TEXT: usize = 4 << 20;
@@ -40,6 +61,8 @@ pub struct Request {
     pub links: Vec<ModuleLink>,
     /// What must hold.
     pub requirements: Vec<Requirement>,
+    /// After how many seconds it ends by itself, if that is said.
+    pub lifetime: Option<u64>,
 }
 
 /// The JSON Schema of a request: one text, since Click's language and requirements are no values of JSON.
@@ -73,6 +96,21 @@ pub struct Module {
     pub offset: usize,
     /// The number of its first line, from 1.
     pub line: usize,
+    /// The image that it is made of; `click` is empty until that is known.
+    pub stock: Option<Stock>,
+    /// Values of `$NAME` in the configuration, without `$`.
+    pub params: Vec<(String, String)>,
+    /// Addresses of others whose traffic it takes, beside what is addressed to it.
+    pub intercepts: Vec<IpPrefix>,
+}
+
+/// An image that a module is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stock {
+    /// Its name.
+    pub image: String,
+    /// What it is given.
+    pub params: BTreeMap<String, ParamValue>,
 }
 
 /// A link: what leaves the port `from` of a module arrives at the port `to` of another.
@@ -94,12 +132,29 @@ impl Request {
             let help = format!("at most {MAX_TEXT} are read");
             return Err(DocErrors::one(None, format!("the request has {} bytes", text.len()), help));
         }
+        if document::is_one(text) {
+            return document::parse(text);
+        }
         let mut offset = 0;
         for (i, line) in text.split_inclusive('\n').enumerate() {
             reader.line(line, i + 1, offset);
             offset += line.len();
         }
         reader.finish()
+    }
+}
+
+impl Module {
+    fn at(name: &str, offset: usize, line: usize) -> Module {
+        Module {
+            name: name.into(),
+            click: String::new(),
+            offset,
+            line,
+            stock: None,
+            params: Vec::new(),
+            intercepts: Vec::new(),
+        }
     }
 }
 
@@ -161,9 +216,7 @@ impl Reader {
 
     /// The module that text goes to; begins it if there is none.
     fn module_at(&mut self, name: &str, line: usize, offset: usize) -> (&mut Module, &mut bool) {
-        let (module, found) = self
-            .module
-            .get_or_insert_with(|| (Module { name: name.into(), click: String::new(), offset, line }, false));
+        let (module, found) = self.module.get_or_insert_with(|| (Module::at(name, offset, line), false));
         (module, found)
     }
 
@@ -311,7 +364,7 @@ impl Reader {
         if self.well_formed {
             requirements = requirements.into_iter().map(Requirement::of_hosts).collect();
         }
-        Ok(Request { modules: self.modules, links: self.links, requirements })
+        Ok(Request { modules: self.modules, links: self.links, requirements, lifetime: None })
     }
 }
 

@@ -133,3 +133,56 @@ fn the_schema_is_of_text_and_its_example_is_read() {
     assert!(validator.is_valid(example) && !validator.is_valid(&serde_json::json!({ "modules": [] })));
     assert!(schema["description"].as_str().unwrap().contains("noloops"), "{schema}");
 }
+
+#[test]
+fn a_document_has_images_links_and_a_lifetime() {
+    let text = "
+# what alice asks for
+version: 1
+lifetime: 60
+modules:
+  f: {image: packet-filter, params: {RULES: allow udp, N: 3}}
+  a:
+    click: |
+      FromNetfront() ->
+
+      ToNetfront()
+    intercepts: [10.0.0.0/8]
+links: ['f:1 -> a:0']
+requirements: [can internet f udp, well-formed]
+";
+    let r = Request::parse(text).unwrap();
+    let [f, a] = &r.modules[..] else { panic!("{r:?}") };
+    assert_eq!((f.stock.as_ref().unwrap().image.as_str(), f.click.as_str()), ("packet-filter", ""));
+    let line = text.lines().position(|l| l.contains("FromNetfront")).unwrap();
+    assert_eq!(
+        a.click.lines().position(|l| l.contains("FromNetfront")),
+        Some(line),
+        "lines are those of the document"
+    );
+    assert_eq!((a.intercepts.len(), r.lifetime, r.links.len(), r.requirements.len()), (1, Some(60), 1, 1));
+    let json = r#"{"version": 1, "modules": {"a": {"click": "FromNetfront() -> ToNetfront()"}}}"#;
+    assert_eq!(Request::parse(json).unwrap().modules[0].click.trim(), "FromNetfront() -> ToNetfront()");
+}
+
+#[test]
+fn mistakes_in_a_document_are_all_said() {
+    let errors = |text: &str| Request::parse(text).unwrap_err().to_string();
+    let text = "version: 1\nlifetime: 0\nmodules:\n  a: {click: x, image: y}\n  b: {}\n  c: {click: ' '}\n  d: {click: x, params: {A: 1}}\nlinks: [a, 'd:0 -> e:0']\nrequirements: [can a]\nfoo: 1\n";
+    let all = errors(text);
+    for part in [
+        "0 is out of range",
+        "a Click configuration and an image",
+        "nothing to run",
+        "is empty",
+        "only images have parameters",
+        "is no link",
+        "no module is \"e\"",
+        "requirements[0]",
+        "unknown field \"foo\"",
+    ] {
+        assert!(all.contains(part), "{part} in: {all}");
+    }
+    assert!(errors("version: 2\nrequirements: [noloops]\n").contains("out of range"));
+    assert!(errors("version: 1\n").contains("the request is empty"));
+}

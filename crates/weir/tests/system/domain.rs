@@ -95,6 +95,13 @@ impl<'l> Domain<'l> {
         controller
     }
 
+    /// Kills the controller, and starts it again.
+    pub(crate) fn restart(&mut self, options: &[&str]) {
+        self.controller.signal("KILL");
+        until("its end", || !self.controller.runs());
+        self.controller = Domain::spawn(self.lab, options);
+    }
+
     /// What the controller shows clients to be known by.
     pub(crate) fn pin(&self) -> String {
         printed(&self.controller, "pin=")

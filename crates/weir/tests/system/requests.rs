@@ -154,3 +154,78 @@ fn a_request_is_proved_runs_at_its_address_and_ends() {
     let refused = domain.weir(&["apply", &file, "--context", "acme"]);
     assert!(refused.stderr.contains("weir request"), "{}", refused.stderr);
 }
+
+/// A stock filter before a module that forwards to the client.
+const STOCK: &str = "
+version: 1
+lifetime: 5
+modules:
+  filter: {image: packet-filter, params: {RULES: 'allow udp dst port 1500, deny all'}}
+  forward: {click: 'FromNetfront() -> IPRewriter(pattern - - 10.1.0.1 - 0 0) -> ToNetfront()'}
+links: ['filter:outside -> forward:netfront0']
+requirements:
+  - can internet client via filter udp dst port 1500
+";
+
+#[test]
+fn a_request_of_images_ends_in_time_and_one_who_floods_harms_nobody() {
+    let lab = lab(false);
+    lab.write("access.topology.yaml", TOPOLOGY);
+    let images = crate::lab::repository().join("images");
+    let offered = format!("{OFFER}images: {}\nrate: 3\n", images.display());
+    let offer = lab.write("offer.yaml", &offered);
+    let mut domain = Domain::start_with(&lab, &["--requests", &offer]);
+    let _nodes = domain.join_all();
+    tenant(&lab, &domain, "acme", "client");
+    tenant(&lab, &domain, "video", "third-party");
+    lab.ip("h1", "addr add 10.5.1.1/24 dev eth0");
+    let set =
+        "echo 1 >/proc/sys/net/ipv4/conf/all/accept_local; echo 0 | tee /proc/sys/net/ipv4/conf/*/rp_filter";
+    lab.ns("h1").run(&["sh", "-c", set]).ok();
+
+    // What a program does cannot be proved.
+    let squid = lab.write("squid.yaml", "version: 1\nmodules: {cache: {image: squid}}\n");
+    let refused = domain.weir(&["request", &squid, "--context", "acme"]);
+    assert!(refused.code != 0 && refused.stderr.contains("cannot be proved"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("native"), "{}", refused.stderr);
+
+    let file = lab.write("stock.yaml", STOCK);
+    let made = domain.weir(&["--json", "request", &file, "--lifetime", "600", "--context", "acme"]).json();
+    let findings = made["findings"].as_array().unwrap();
+    assert!(findings.len() == 3 && findings.iter().all(|f| f["verdict"] == "holds"), "{findings:?}");
+    let receive = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('10.1.0.1', 1500))\n\
+        while True: print(s.recv(99).decode(), flush=True)";
+    let receiver = lab.ns("h1").spawn_in_network(&["/usr/bin/python3", "-c", receive]);
+    let address = made["modules"][0]["address"].as_str().unwrap().to_owned();
+    until("a notification", || {
+        lab.ns("h1").run(&["bash", "-c", &format!("echo -n notify >/dev/udp/{address}/1500")]);
+        receiver.stdout().contains("notify")
+    });
+    domain.weir(&["request", "--end", made["id"].as_str().unwrap(), "--context", "acme"]).ok();
+
+    // Its lifetime holds although the controller is not there.
+    domain.weir(&["request", &file, "--context", "acme"]).ok();
+    assert_eq!(domain.ps().len(), 1);
+    domain.restart(&["--requests", &offer]);
+    until("its end", || domain.ps().is_empty());
+
+    // Who asks without end is stopped; others are not.
+    let flood = "for i in $(seq 40); do $0 query $1 --context acme & done; wait";
+    let program = crate::lab::WEIR;
+    let flooding = lab.ns("control").spawn(&["bash", "-c", flood, program, &file]);
+    until("a refusal", || flooding.stderr().contains("ask again in"));
+    let other = lab.write("noloops.click", "noloops\n");
+    domain.weir(&["query", &other, "--context", "video"]).ok();
+    drop(flooding);
+
+    // The network changes: the client is not reached any more.
+    let without = TOPOLOGY.replace("  - border:lan - client\n", "");
+    lab.write("access.topology.yaml", &without);
+    until("the new topology", || {
+        domain.weir(&["query", &file, "--context", "acme"]).stderr.contains("can internet client via filter")
+    });
+    // One with mistakes changes nothing.
+    lab.write("access.topology.yaml", "version: 1\n");
+    let refused = domain.weir(&["query", &file, "--context", "video"]);
+    assert!(refused.stderr.contains("can internet client via filter"), "{}", refused.stderr);
+}

@@ -31,6 +31,7 @@ use weir_verify::{Body, NodeId, NodePort};
 use super::{EdgePort, Location, World, anything};
 use crate::click::Label;
 pub use placement::Modules;
+pub(crate) use placement::plan;
 use segments::Segments;
 
 /// Offset of the annotation with the number of the port that a packet is for on its segment (4 bytes).

@@ -13,7 +13,7 @@ use weir_verify::{Body, NodeId, NodePort};
 
 use super::{EdgePort, Location, PLATFORM, World};
 use crate::click;
-use crate::security::Placed;
+use crate::security::{Placed, prefix as prefix_of};
 use crate::world::configurations::{devices, origin};
 use crate::world::within;
 
@@ -33,13 +33,29 @@ impl<'a> Modules<'a> {
         let mut errors = Vec::new();
         let mut plans = Vec::new();
         for m in &request.modules {
-            match Plan::new(classes, &m.click, file) {
+            match plan(classes, m, file) {
                 Ok(plan) => plans.push(plan),
-                Err(e) => errors.extend(e.texts()),
+                Err(e) => errors.extend(e),
             }
         }
         if errors.is_empty() { Ok(Modules { request, plans }) } else { Err(errors) }
     }
+}
+
+/// A module's configuration.
+pub(crate) fn plan(
+    classes: &Classes,
+    m: &weir_model::request::Module,
+    file: &str,
+) -> Result<Plan, Vec<String>> {
+    if let Some(stock) = &m.stock {
+        let (name, image) = (&m.name, &stock.image);
+        return Err(vec![format!(
+            "the module '{name}' is the image '{image}': the controller that is asked knows its images (weir query)"
+        )]);
+    }
+    let options = weir_click::Options { defines: m.params.clone(), ..weir_click::Options::default() };
+    Plan::with_options(classes, &m.click, file, &options).map_err(weir_plan::PlanError::texts)
 }
 
 impl World {
@@ -93,6 +109,7 @@ impl World {
             (&platform.edge_ports, platform.edge_ports.iter().find_map(|g| g.start.as_ref()));
         let begin = self.locations.len();
         let mut entries: Vec<click::Port> = Vec::new();
+        let mut intercepts = Vec::new();
         for ((module, plan), address) in m.request.modules.iter().zip(&m.plans).zip(addresses) {
             let host = IpPrefix::host(address);
             let mut placed =
@@ -115,6 +132,10 @@ impl World {
                         self.divert(edge_port, host, entry.into);
                     }
                     placed.module.inputs.push(self.anybody_to(host, entry));
+                    for prefix in &module.intercepts {
+                        placed.module.inputs.push(self.anybody_to(*prefix, entry));
+                        intercepts.push((*prefix, entry.into));
+                    }
                 }
                 if let (Some(exit), Some(out)) = (exit.filter(|_| !linked(&|l| &l.from)), sender) {
                     self.net.connect(NodePort { port: 0, ..exit.place }, out.place);
@@ -124,6 +145,7 @@ impl World {
                 own.push(EdgePort { name: device.name, start: None, target, owns: true });
             }
             let nodes = (first..self.net.nodes().len() as NodeId).collect();
+            placed.module.intercepts = module.intercepts.iter().copied().map(prefix_of).collect();
             placed.module.sources = ports.origins.iter().map(origin).collect();
             if let Some(input) = placed.module.inputs.first() {
                 let outputs = placed.module.outputs.iter();
@@ -134,6 +156,12 @@ impl World {
             self.locations.push(Location { name: module.name.clone(), edge_ports: own, nodes, owns });
             self.add_elements(plan, &ports, &prefix);
             entries.extend(ports.entries);
+        }
+        // What is addressed to a module is no other's.
+        for (prefix, into) in intercepts {
+            for edge_port in edge_ports {
+                self.divert(edge_port, prefix, into);
+            }
         }
         for l in &m.request.links {
             let device = |(module, port): &(String, String)| {

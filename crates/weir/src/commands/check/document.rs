@@ -150,7 +150,7 @@ fn service_graph(images: &ImageArgs, name: String, text: &str, ui: &Ui) -> Resul
 /// A configuration, in which requirements may stand, or several as the modules of a request.
 fn click(source: &Source, name: String, text: &str) -> Result<Document, Failure> {
     let request = Request::parse(text);
-    let plain = |r: &Request| matches!(r.modules.as_slice(), [m] if m.name == weir_model::request::UNNAMED);
+    let plain = |r: &Request| matches!(r.modules.as_slice(), [m] if m.name == weir_model::request::UNNAMED && m.stock.is_none());
     let (text, requirements) = match &request {
         Ok(r) if !plain(r) && !r.modules.is_empty() => {
             source.no_parameters(&name)?;

@@ -1,0 +1,63 @@
+//! The platforms that could take a request, as the controller knows its nodes.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use weir_model::graph::ServiceGraph;
+
+use super::offer::{Access, Offer, Platform};
+use super::prove::{Candidate, Proved};
+use super::{Kept, id, module};
+use crate::controller::Controller;
+use crate::facts::no_place;
+use crate::view::View;
+
+/// The addresses of the modules of a request.
+pub(super) fn addresses(kept: &Kept) -> impl Iterator<Item = IpAddr> {
+    kept.answer.modules.iter().filter_map(|m| m.address.parse().ok())
+}
+
+impl Controller {
+    /// A platform with what it has left.
+    fn candidate(&self, view: &View, name: &str, platform: &Platform) -> Result<(usize, Candidate), String> {
+        let domain = match (view.members.get(name), view.known.get(name).and_then(|k| k.domain.as_ref())) {
+            (None, _) => Err("no node of this name has joined"),
+            (Some(m), _) if m.cordoned => Err("the node is cordoned"),
+            _ if self.fleet.get(name).is_none() => Err("the node is offline"),
+            (_, None) => Err("the node has not said yet what it has"),
+            (_, Some(domain)) => Ok(domain),
+        }?;
+        let there: Vec<&Kept> = view.requests.values().filter(|k| k.answer.node == name).collect();
+        let is_free = |a: &Access| {
+            let id = id(0);
+            let graph = ServiceGraph::from_json(&module::graph(&id, None, name, a, "Idle;").to_string());
+            !there.iter().any(|k| k.access == *a)
+                && graph.is_ok_and(|g| g.saps.iter().all(|s| no_place(domain, &id, s).is_none()))
+        };
+        let access = platform.access().find(is_free);
+        let access = access.ok_or("all access points for requests are taken, or not there")?;
+        let mut taken: BTreeSet<IpAddr> = there.iter().flat_map(|k| addresses(k)).collect();
+        taken.insert(platform.gateway.into());
+        Ok((there.len(), Candidate { name: name.to_owned(), access, taken }))
+    }
+
+    /// The platforms that could take a request, those with the fewest first, and why the others cannot.
+    pub(super) fn candidates(&self, offer: &Offer, view: &View) -> (Vec<Candidate>, Vec<(String, String)>) {
+        let (mut candidates, mut against) = (Vec::new(), Vec::new());
+        for (name, platform) in &offer.platforms {
+            match self.candidate(view, name, platform) {
+                Ok(found) => candidates.push(found),
+                Err(why) => against.push((name.clone(), why)),
+            }
+        }
+        candidates.sort_by(|a, b| (a.0, &a.1.name).cmp(&(b.0, &b.1.name)));
+        (candidates.into_iter().map(|(_, c)| c).collect(), against)
+    }
+
+    /// Whether what a proof was made of is still so: the platform, its access point, the addresses.
+    pub(super) fn is_as_proved(&self, offer: &Offer, proved: &Proved) -> bool {
+        let Some(platform) = offer.platforms.get(&proved.name) else { return false };
+        let Ok((_, now)) = self.candidate(&self.view(), &proved.name, platform) else { return false };
+        now.access == proved.access && !proved.addresses.iter().any(|(_, a)| now.taken.contains(a))
+    }
+}
