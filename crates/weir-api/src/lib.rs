@@ -15,6 +15,7 @@ pub mod functions;
 pub mod graphs;
 pub mod history;
 pub mod images;
+pub mod mark;
 pub mod members;
 pub mod node;
 pub mod plan;

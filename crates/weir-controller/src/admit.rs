@@ -157,7 +157,11 @@ pub fn admit(
                 cordoned: member.cordoned,
                 domain: view.known.get(name).and_then(|k| k.domain.as_ref()),
                 graphs: view.graphs.values().filter(|g| g.graph.parts.contains_key(name)).count(),
-                has_it: before.is_some_and(|g| g.parts.contains_key(name)),
+                has_it: match before {
+                    Some(before) => before.parts.contains_key(name),
+                    // As after an older store was put back.
+                    None => holds(view, name, graph.id.as_str()),
+                },
             })
             .collect();
         match choose(graph, &candidates, asked) {
@@ -187,6 +191,12 @@ pub fn admit(
         refused(text).with(reasons(against)).with(mistakes)
     })?;
     Ok(Admission { graph, placement, proof, policies, required })
+}
+
+/// Whether a node has a graph of a controller's.
+fn holds(view: &View, node: &str, graph: &str) -> bool {
+    let graphs = view.known.get(node).map(|k| &k.graphs[..]).unwrap_or_default();
+    graphs.iter().any(|g| g.id == graph && g.owner.is_some())
 }
 
 /// A graph in parts, on several nodes; `required` is the same with all that is required of it.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Method, Request};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -63,23 +62,46 @@ async fn take(controller: Arc<Controller>, connection: NodeConnection, number: u
         Ok(shaken) => shaken,
         Err(e) => return tracing::debug!(node, "no HTTP/2: {e}"),
     };
-    controller.fleet.insert(&node, Connected::new(number, address.to_string(), sender));
-    controller.edit(|v| {
-        let known = v.known.entry(node.clone()).or_default();
-        known.since = now_ms();
-    });
-    controller.tell(Kind::NodeOnline, Some(&node), None, format!("it dialled from {address}")).await;
+    let running = tokio::spawn(running);
+    let connected = Connected::new(number, address.to_string(), sender);
+    if let Err(e) = controller.arrived(&node, connected).await {
+        tracing::warn!(node, "it is not taken: {e}");
+        return running.abort();
+    }
     let looking = tokio::spawn(look(controller.clone(), node.clone(), number));
     let listening = tokio::spawn(listen(controller.clone(), node.clone()));
     let ended = running.await;
     looking.abort();
     listening.abort();
-    // Unless it came back meanwhile, or was removed.
-    if controller.fleet.remove(&node, number) {
-        let why = ended.err().map_or_else(|| "it went".to_owned(), |e| e.to_string());
-        controller.edit(|v| v.known.entry(node.clone()).or_default().since = now_ms());
-        let text = format!("no connection: {why}; what it runs goes on as far as is known");
-        controller.tell(Kind::NodeOffline, Some(&node), None, text).await;
+    let why = match ended {
+        Ok(Err(e)) => e.to_string(),
+        _ => "it went".to_owned(),
+    };
+    controller.left(&node, number, &why).await;
+}
+
+impl Controller {
+    /// A node is connected.
+    ///
+    /// # Errors
+    /// It does not say how far this controller had got there; it is not taken then.
+    pub async fn arrived(&self, node: &str, connected: Connected) -> Result<(), FleetError> {
+        self.compare(node, &connected).await?;
+        let text = format!("it dialled from {}", connected.address);
+        self.fleet.insert(node, connected);
+        self.edit(|v| v.known.entry(node.to_owned()).or_default().since = now_ms());
+        self.tell(Kind::NodeOnline, Some(node), None, text).await;
+        Ok(())
+    }
+
+    /// A connection is over.
+    pub async fn left(&self, node: &str, number: u64, why: &str) {
+        // Unless the node came back meanwhile, or was removed.
+        if self.fleet.remove(node, number) {
+            self.edit(|v| v.known.entry(node.to_owned()).or_default().since = now_ms());
+            let text = format!("no connection: {why}; what it runs goes on as far as is known");
+            self.tell(Kind::NodeOffline, Some(node), None, text).await;
+        }
     }
 }
 
@@ -114,7 +136,7 @@ async fn listen(controller: Arc<Controller>, node: String) {
 async fn follow(controller: &Controller, node: &str) -> Result<(), FleetError> {
     let silent = |why: String| FleetError::Silent { node: node.to_owned(), why };
     let request = Request::builder().uri("/events").body(Body::empty()).map_err(|e| silent(e.to_string()))?;
-    let mut body: Incoming = controller.fleet.send(node, request).await?.into_body();
+    let mut body = controller.fleet.send(node, request).await?.into_body();
     let mut line = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|e| silent(e.to_string()))?;

@@ -178,7 +178,7 @@ impl Controller {
         let admission = self.admit(&document, asked, None)?;
         let explain = admission.explain();
         let new = admission.graph;
-        if let Some(stored) = before.as_ref().filter(|b| is_same(&b.graph, &new)) {
+        if let Some(stored) = before.as_ref().filter(|b| !b.doubtful && is_same(&b.graph, &new)) {
             if note.confirm == Confirm::Final {
                 self.confirm_revision(&id).await?;
             }
@@ -232,6 +232,9 @@ impl Controller {
                     .and_then(|b| b.tag.clone());
             }
         }
+        let doubtful = before.is_some_and(|b| b.doubtful);
+        // What nodes have of it is then not what this store says was before.
+        let unknown = doubtful || before.is_none() && self.is_left(id);
         let (name, proposal, noted) = (id.to_owned(), new.clone(), note.clone());
         let revision = self.blocking(move |s| s.propose(&name, &proposal, &noted)).await?;
         let mut warnings = Vec::new();
@@ -253,7 +256,7 @@ impl Controller {
             }
         }
         if let Some((node, e)) = refused {
-            self.take_back(id, &done).await;
+            self.take_back(id, &done, unknown).await;
             let named = !matches!(e, FleetError::Problem(_));
             let problem = Problem::from(e);
             let detail = match named {
@@ -265,12 +268,18 @@ impl Controller {
         }
         let (name, confirmed) = (id.to_owned(), new.clone());
         // The proposal is durable: what is not confirmed now is when the nodes are looked at next.
-        let confirmed = self.blocking(move |s| s.confirm(&name, &confirmed)).await;
+        let confirmed =
+            self.blocking(move |s| s.confirm(&name, &confirmed).and_then(|()| s.trust(&name))).await;
         let pending = confirmed.map_err(|e| tracing::error!("graph {id} is not confirmed yet: {e}")).is_err();
         let left: Vec<String> = before
             .map(|b| b.graph.parts.keys().filter(|n| !new.parts.contains_key(*n)).cloned().collect())
             .unwrap_or_default();
-        self.edit(|v| v.graphs.insert(id.to_owned(), Stored { graph: new, revision, pending }));
+        self.edit(|v| {
+            v.graphs.insert(
+                id.to_owned(),
+                Stored { graph: new, revision, pending, doubtful: pending && doubtful },
+            )
+        });
         for node in &left {
             // A node that is not there does it when it comes back.
             _ = self.delete_part(node, id).await;
@@ -284,12 +293,12 @@ impl Controller {
         Ok(Changed { id: id.to_owned(), revision, unchanged: false, warnings })
     }
 
-    /// Nodes that were asked for a change that failed get back what they had, as the store says that it was.
-    async fn take_back(&self, id: &str, nodes: &[String]) {
+    /// Nodes that were asked for a change that failed get back what they had, as the store says that it was. If that is not known, they keep what they have.
+    async fn take_back(&self, id: &str, nodes: &[String], unknown: bool) {
         let mut tries = 0;
         let mut before = loop {
             let name = id.to_owned();
-            match self.blocking(move |s| s.roll_back(&name).and_then(|_| s.graphs())).await {
+            match self.blocking(move |s| s.roll_back(&name, !unknown).and_then(|_| s.graphs())).await {
                 Ok(mut graphs) => break graphs.remove(id),
                 // Others wait. What is known here holds until the controller starts again.
                 Err(e) if tries == TRIES => {
@@ -302,7 +311,7 @@ impl Controller {
             }
             tokio::time::sleep(RETRY).await;
         };
-        for node in nodes {
+        for node in nodes.iter().filter(|_| !unknown) {
             match before.as_mut().and_then(|b| b.graph.parts.get_mut(node)) {
                 Some(part) => {
                     part.tag = self.put_part(node, id, &part.document).await.ok().map(|(tag, _)| tag);
@@ -320,7 +329,9 @@ impl Controller {
             Some(before) => _ = v.graphs.insert(id.to_owned(), before),
             None => {
                 v.graphs.remove(id);
-                v.removed.insert(id.to_owned());
+                if !unknown {
+                    v.removed.insert(id.to_owned());
+                }
             }
         });
     }

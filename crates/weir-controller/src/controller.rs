@@ -69,7 +69,7 @@ impl Controller {
     /// A controller with what the store remembers.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// The store cannot be read or written.
     pub fn new(
         store: Arc<Store>,
         login: Login,
@@ -78,6 +78,7 @@ impl Controller {
         encrypts: bool,
         offer: Option<Arc<Offer>>,
     ) -> Result<Arc<Controller>, StoreError> {
+        store.begin()?;
         let view = View {
             members: store.nodes()?,
             graphs: store.graphs()?,
@@ -90,8 +91,8 @@ impl Controller {
         let controller = Arc::new(Controller {
             login: Arc::new(login),
             events: Events::new(store.database().clone()),
+            fleet: Fleet::new(store.marking().clone()),
             store,
-            fleet: Fleet::default(),
             authority,
             certificates,
             offer: std::sync::RwLock::new(offer),
@@ -132,8 +133,8 @@ impl Controller {
         f: impl FnOnce(&Store) -> Result<T, E> + Send + 'static,
     ) -> Result<T, Problem> {
         let store = self.store.clone();
-        let done = tokio::task::spawn_blocking(move || f(&store)).await;
-        done.map_err(|_| Problem::internal())?.map_err(Into::into)
+        let done = weir_rest::blocking(self.store.database(), move || f(&store)).await;
+        done.ok_or_else(Problem::internal)?.map_err(Into::into)
     }
 
     pub(crate) async fn tell(

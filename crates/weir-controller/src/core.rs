@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use weir_api::mark::Mark;
+
 /// A graph that a node is to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// The entity tag that the node gave when it took the graph. Without one it has not taken it yet.
     pub tag: Option<String>,
+    /// Whether it may have been changed, moved or removed since by changes that this store does not have: only the operator knows.
+    pub doubtful: bool,
 }
 
 /// A graph that a node has.
@@ -25,14 +29,16 @@ pub enum Step {
     Put(String),
     /// It loses one.
     Delete(String),
-    /// It has a graph of this controller's that the controller does not know: an older store was put back, or the node lies.
+    /// It has a graph of this controller's that it is not to have as far as the controller knows: an older store was put back, or the node lies.
     Unknown(String),
+    /// It does not have a doubtful graph as the controller knows it.
+    Doubtful(String),
     /// It has a graph of its own that has the name of one that it is to run: that cannot run.
     Taken(String),
 }
 
 /// What is to be done at a node, in order: what goes makes place for what comes. None if all is as it should be. `known` are graphs of
-/// other nodes, and those that were removed.
+/// other nodes that are not doubtful, and those that were removed.
 pub fn steps(
     owner: &str,
     wanted: &BTreeMap<String, Wanted>,
@@ -46,9 +52,35 @@ pub fn steps(
     let put = wanted.iter().filter_map(|(id, w)| match held.get(id) {
         Some(h) if h.owner.is_none() => Some(Step::Taken(id.clone())),
         Some(h) if ours(h) && w.tag.as_ref() == Some(&h.tag) => None,
+        _ if w.doubtful => Some(Step::Doubtful(id.clone())),
         _ => Some(Step::Put(id.clone())),
     });
     gone.chain(put).collect()
+}
+
+/// Whether a doubtful graph is as the controller knows it after all: all of its nodes have their parts, and no other node has any. `parts` are the tags of its parts
+/// by node, and `held` is what each node has of it, as far as it has said.
+pub fn is_as_known(
+    owner: &str,
+    parts: &BTreeMap<&str, Option<&str>>,
+    held: &BTreeMap<&str, (&str, Option<&str>)>,
+) -> bool {
+    let ours = |node: &str| held.get(node).filter(|(_, of)| *of == Some(owner)).map(|(tag, _)| *tag);
+    let there = parts.iter().all(|(node, tag)| tag.is_some() && ours(node) == *tag);
+    there && held.keys().all(|node| parts.contains_key(node) || ours(node).is_none())
+}
+
+/// A run of the controller: the generation that it began with, and its name.
+pub type Run = (u64, String);
+
+/// Whether what a node remembers is in this controller's history, which are its runs in order. If not, the node has taken changes that this
+/// controller's store does not have: an older one was put back.
+pub fn has_been(runs: &[Run], generation: u64, mark: &Mark) -> bool {
+    let Some(at) = runs.iter().position(|(_, run)| *run == mark.run) else { return false };
+    match runs.get(at + 1) {
+        Some((next, _)) => mark.generation < *next,
+        None => mark.generation <= generation,
+    }
 }
 
 #[cfg(test)]
@@ -72,13 +104,13 @@ mod tests {
                     wanted.get_mut(id).unwrap().tag = Some(tag);
                 }
                 Step::Delete(id) => _ = held.remove(id),
-                Step::Taken(_) | Step::Unknown(_) => {}
+                Step::Taken(_) | Step::Unknown(_) | Step::Doubtful(_) => {}
             }
         }
     }
 
     fn wanted() -> impl Strategy<Value = BTreeMap<String, Wanted>> {
-        let tag = proptest::option::of("[ab]").prop_map(|tag| Wanted { tag });
+        let tag = proptest::option::of("[ab]").prop_map(|tag| Wanted { tag, doubtful: false });
         proptest::collection::btree_map("[g-k]", tag, 0..5)
     }
 
@@ -88,6 +120,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn doubtful_graphs_are_left_alone(mut wanted in wanted(), held in held()) {
+            wanted.values_mut().for_each(|w| w.doubtful = true);
+            for step in steps("m", &wanted, &held, |_| false) {
+                prop_assert!(!matches!(step, Step::Put(_) | Step::Delete(_)), "{step:?}");
+            }
+        }
+
         #[test]
         fn after_the_steps_a_node_runs_what_it_is_to_run_and_keeps_what_is_its_own(
             mut wanted in wanted(), before in held()
@@ -113,7 +153,7 @@ mod tests {
 
     #[test]
     fn nothing_is_done_where_all_is_as_it_should_be() {
-        let wanted = BTreeMap::from([("g".to_owned(), Wanted { tag: Some("1".into()) })]);
+        let wanted = BTreeMap::from([("g".to_owned(), Wanted { tag: Some("1".into()), doubtful: false })]);
         let held = BTreeMap::from([("g".to_owned(), Held { tag: "1".into(), owner: Some("m".into()) })]);
         assert_eq!(steps("m", &wanted, &held, |_| true), []);
         // An old disk, another controller's, and one that was applied at the node.
@@ -127,5 +167,30 @@ mod tests {
         assert_eq!(steps("m", &none, &held, |_| true), [Step::Delete("g".into())]);
         // What nobody removed is left alone.
         assert_eq!(steps("m", &none, &held, |_| false), [Step::Unknown("g".into())]);
+    }
+    #[test]
+    fn a_doubtful_graph_is_trusted_again_when_its_nodes_have_it_and_no_others() {
+        let parts = BTreeMap::from([("n1", Some("1")), ("n2", Some("2"))]);
+        let all = BTreeMap::from([("n1", ("1", Some("m"))), ("n2", ("2", Some("m"))), ("n3", ("2", None))]);
+        assert!(is_as_known("m", &parts, &all), "n3 has one of its own");
+        let with = |node: &'static str, held| {
+            let mut all = all.clone();
+            all.insert(node, held);
+            is_as_known("m", &parts, &all)
+        };
+        assert!(
+            !with("n2", ("3", Some("m"))) && !with("n2", ("2", Some("o"))) && !with("n4", ("7", Some("m")))
+        );
+        assert!(!is_as_known("m", &parts, &BTreeMap::from([("n1", ("1", Some("m")))])), "n2 has not said");
+        assert!(!is_as_known("m", &BTreeMap::from([("n1", None)]), &BTreeMap::new()), "it was never there");
+    }
+
+    #[test]
+    fn a_node_that_has_seen_what_the_store_has_not_is_found_out() {
+        let runs = [(1, "a".to_owned()), (10, "b".to_owned())];
+        let been = |text: &str| has_been(&runs, 12, &text.parse().unwrap());
+        assert!(been("1 a") && been("9 a") && been("10 b") && been("12 b"));
+        assert!(!been("10 a"), "that run went on after the backup");
+        assert!(!been("13 b") && !been("11 c"));
     }
 }

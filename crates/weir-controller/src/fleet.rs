@@ -1,18 +1,22 @@
 //! The nodes that are connected, and requests to them.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::{Method, Request, Response, StatusCode, header};
+use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use weir_api::BASE;
+use weir_api::mark::HEADER;
 use weir_api::problem::Problem;
+
+use crate::store::Marking;
 
 /// How long a node may take for an answer that is no stream: functions may take their time to start.
 const ANSWER: Duration = Duration::from_secs(120);
@@ -23,6 +27,22 @@ const ALIVE: Duration = Duration::from_secs(1);
 /// Most bytes of an answer that is read here.
 const MAX_ANSWER: usize = 64 << 20;
 
+/// The answer to a request, or why there is none.
+pub type Answer = Pin<Box<dyn Future<Output = std::result::Result<Response<Body>, String>> + Send>>;
+
+/// A connection to a node. Requests may overtake each other.
+pub trait Transport: Debug + Send + Sync {
+    /// Sends a request.
+    fn send(&self, request: Request<Body>) -> Answer;
+}
+
+impl Transport for SendRequest<Body> {
+    fn send(&self, request: Request<Body>) -> Answer {
+        let sent = self.clone().send_request(request);
+        Box::pin(async { sent.await.map(|r| r.map(Body::new)).map_err(|e| e.to_string()) })
+    }
+}
+
 /// A node that is connected.
 #[derive(Debug, Clone)]
 pub struct Connected {
@@ -30,13 +50,13 @@ pub struct Connected {
     pub number: u64,
     /// Where it comes from.
     pub address: String,
-    sender: SendRequest<Body>,
+    transport: Arc<dyn Transport>,
 }
 
 impl Connected {
     /// A connection.
-    pub fn new(number: u64, address: String, sender: SendRequest<Body>) -> Connected {
-        Connected { number, address, sender }
+    pub fn new(number: u64, address: String, transport: impl Transport + 'static) -> Connected {
+        Connected { number, address, transport: Arc::new(transport) }
     }
 }
 
@@ -84,17 +104,25 @@ type Result<T> = std::result::Result<T, FleetError>;
 
 /// The nodes that are connected, by name.
 #[derive(Debug, Clone, Default)]
-pub struct Fleet(Arc<RwLock<BTreeMap<String, Connected>>>);
+pub struct Fleet {
+    nodes: Arc<RwLock<BTreeMap<String, Connected>>>,
+    marking: Marking,
+}
 
 impl Fleet {
+    /// No nodes yet. Requests to them say how far the controller has got.
+    pub fn new(marking: Marking) -> Fleet {
+        Fleet { nodes: Arc::default(), marking }
+    }
+
     /// A node is connected; its connection of before is forgotten.
     pub fn insert(&self, node: &str, connected: Connected) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(node.to_owned(), connected);
+        self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node.to_owned(), connected);
     }
 
     /// That connection is over. Whether it was the node's present one.
     pub fn remove(&self, node: &str, number: u64) -> bool {
-        let mut nodes = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
         let present = nodes.get(node).is_some_and(|c| c.number == number);
         if present {
             nodes.remove(node);
@@ -104,30 +132,34 @@ impl Fleet {
 
     /// The connection of a node.
     pub fn get(&self, node: &str) -> Option<Connected> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(node).cloned()
+        self.nodes.read().unwrap_or_else(PoisonError::into_inner).get(node).cloned()
     }
 
     /// The names of those that are connected.
     pub fn names(&self) -> Vec<String> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+        self.nodes.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
     /// Sends a request to a node. Its path begins behind `/v1`.
     ///
     /// # Errors
     /// The node is not connected, or gives no answer. An answer with a problem is an answer.
-    pub async fn send(&self, node: &str, mut request: Request<Body>) -> Result<Response<Incoming>> {
-        let mut connected = self.get(node).ok_or_else(|| FleetError::Offline(node.to_owned()))?;
+    pub async fn send(&self, node: &str, mut request: Request<Body>) -> Result<Response<Body>> {
+        let connected = self.get(node).ok_or_else(|| FleetError::Offline(node.to_owned()))?;
         let silent = |why: String| FleetError::Silent { node: node.to_owned(), why };
         let path = request.uri().path_and_query().map_or("/", |p| p.as_str());
         let uri =
             format!("https://node{BASE}{path}").parse().map_err(|_| silent(format!("no path: {path}")))?;
         *request.uri_mut() = uri;
+        if let Some(mark) = self.marking.get() {
+            let mark = HeaderValue::try_from(mark.to_string()).map_err(|e| silent(e.to_string()))?;
+            request.headers_mut().insert(HEADER, mark);
+        }
         // What is only read is there at once.
         let limit = if request.method() == Method::GET { READ } else { ANSWER };
-        let sent = timeout(limit, connected.sender.send_request(request)).await;
+        let sent = timeout(limit, connected.transport.send(request)).await;
         let sent = sent.map_err(|_| silent(format!("nothing came within {} s", limit.as_secs())))?;
-        sent.map_err(|e| silent(e.to_string()))
+        sent.map_err(silent)
     }
 
     /// Sends a request with a body, and reads the answer, in JSON.

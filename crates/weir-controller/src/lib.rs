@@ -9,15 +9,18 @@
 //! - [`store`]: nodes, graphs and where they are, in one file
 //! - [`fleet`]: the nodes that are connected, and requests to them
 //! - [`controller`]: changes, each whole or not at all
+//! - `backup`: all of it in one file; `doubt`: what becomes of nodes that have seen more than a store that was put back
 
 #![forbid(unsafe_code)]
 
 pub mod admit;
 mod attend;
+mod backup;
 mod changes;
 pub mod choose;
 pub mod controller;
 pub mod core;
+mod doubt;
 mod facts;
 pub mod fleet;
 mod history;
@@ -33,5 +36,6 @@ pub mod split;
 pub mod store;
 pub mod view;
 
+pub use backup::{Restored, back_up, restore};
 pub use rest::openapi;
 pub use run::{ControllerError, Options, new_admin_token, run};

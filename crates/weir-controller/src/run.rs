@@ -14,7 +14,7 @@ use weir_rest::listen::{Entrance, serve};
 use weir_rest::login::{Login, Names, NoToken, certificate_names};
 use weir_rest::{history, to_the_end};
 use weir_store::StoreError;
-use weir_tls::{TlsError, files, server};
+use weir_tls::{Pin, TlsError, files, server};
 
 use crate::attend::attend;
 use crate::controller::Controller;
@@ -66,6 +66,22 @@ pub enum ControllerError {
         path: PathBuf,
         /// Why.
         source: std::io::Error,
+    },
+    /// There is no authority.
+    #[error("there is no certificate authority in {}; a store and its authority belong together", .0.display())]
+    NoAuthority(PathBuf),
+    /// It is no backup.
+    #[error("{} is no backup of a controller", .0.display())]
+    NoBackup(PathBuf),
+    /// The backup is another domain's.
+    #[error("the backup is of another controller ({pin}) than the one whose authority is in {} ({own}); move that away, or choose another --store", .folder.display())]
+    Another {
+        /// The folder.
+        folder: PathBuf,
+        /// The pin of the authority there.
+        own: Pin,
+        /// That of the backup's.
+        pin: Pin,
     },
     /// The store cannot be used.
     #[error(transparent)]
@@ -156,7 +172,7 @@ pub fn new_admin_token(store: &Path) -> Result<Secret, ControllerError> {
 }
 
 /// Makes sure that no other controller has the store. The lock ends with the process, however it ends.
-fn lock(store: &Path) -> Result<File, ControllerError> {
+pub(crate) fn lock(store: &Path) -> Result<File, ControllerError> {
     let path = store.with_extension("lock");
     let failed = |source| ControllerError::Lock { path: path.clone(), source };
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);

@@ -32,6 +32,7 @@ impl Controller {
             known.domain = Some(domain);
             known.graphs = held;
         });
+        self.trust_all().await;
         self.confirm_all().await;
         if self.steps(node).is_empty() {
             self.edit(|v| v.known.entry(node.to_owned()).or_default().trouble.clear());
@@ -49,7 +50,10 @@ impl Controller {
                     self.tell(Kind::Removed, Some(node), Some(&id), "it was still at the node").await;
                 }
                 Step::Unknown(id) => trouble.push(format!(
-                    "graph {id}: the node has it from this controller, which does not know it: apply it again, or delete it"
+                    "graph {id}: the node has it from this controller, which does not know that: apply it again, or delete it"
+                )),
+                Step::Doubtful(id) => trouble.push(format!(
+                    "graph {id}: the node has another version of it, or none, than the controller, whose store is an older one: apply it again, or delete it"
                 )),
                 Step::Taken(id) => {
                     trouble.push(format!("graph {id}: the node has a graph of its own of this name"));
@@ -60,7 +64,7 @@ impl Controller {
                     }
                     Err(FleetError::Problem(p)) => {
                         // What is wrong with the node passes; what is wrong with the document does not.
-                        if (400..500).contains(&p.status) && !matches!(p.status, 408 | 429) {
+                        if (400..500).contains(&p.status) && !matches!(p.status, 408 | 412 | 429) {
                             self.give_up(&id).await;
                         }
                         trouble.push(format!("graph {id}: {p}"));
@@ -81,7 +85,7 @@ impl Controller {
     /// Proposals that all of their nodes have taken are confirmed.
     async fn confirm_all(&self) {
         let view = self.view();
-        let taken = |g: &&Stored| g.pending && g.graph.parts.values().all(|p| p.tag.is_some());
+        let taken = |g: &&Stored| g.pending && !g.doubtful && g.graph.parts.values().all(|p| p.tag.is_some());
         for (id, _) in view.graphs.iter().filter(|(_, g)| taken(g)) {
             let _changing = self.changing.lock().await;
             let Some(stored) = self.view().graphs.get(id).filter(|g| taken(g)).cloned() else { continue };
@@ -99,7 +103,7 @@ impl Controller {
             return;
         }
         let name = id.to_owned();
-        match self.blocking(move |s| s.roll_back(&name).and_then(|_| s.graphs())).await {
+        match self.blocking(move |s| s.roll_back(&name, true).and_then(|_| s.graphs())).await {
             Ok(graphs) => self.edit(|v| match graphs.get(id) {
                 Some(before) => _ = v.graphs.insert(id.to_owned(), before.clone()),
                 None => _ = v.graphs.remove(id),
@@ -112,12 +116,12 @@ impl Controller {
         let view = self.view();
         let wanted = |(id, g): (&String, &Stored)| {
             let part = g.graph.parts.get(node)?;
-            Some((id.clone(), Wanted { tag: part.tag.clone() }))
+            Some((id.clone(), Wanted { tag: part.tag.clone(), doubtful: g.doubtful }))
         };
         let wanted = view.graphs.iter().filter_map(wanted).collect();
         let held = view.known.get(node).map(|k| &k.graphs[..]).unwrap_or_default();
         let held = held.iter().map(|g| (g.id.clone(), Held { tag: g.tag.clone(), owner: g.owner.clone() }));
-        let known = |id: &str| view.graphs.contains_key(id) || view.removed.contains(id);
+        let known = |id: &str| view.graphs.get(id).map_or(view.removed.contains(id), |g| !g.doubtful);
         steps(&self.owner(), &wanted, &held.collect(), known)
     }
 

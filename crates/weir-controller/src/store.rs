@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::policy::Policies;
 use crate::requests::Kept;
 use crate::split::{Places, Tunnel};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, Transaction, params};
 use serde::{Deserialize, Serialize};
+use weir_api::mark::Mark;
 use weir_api::policies::PolicySettings;
 use weir_auth::Graph;
 use weir_auth::quota::Usage;
@@ -18,7 +19,11 @@ use weir_rest::secrets::{Secrets, masked};
 use weir_store::history::{self, Note};
 use weir_store::{Database, Result, Schema, StoreError};
 
-const SCHEMA: Schema = Schema { version: 1, tables: TABLES, additions: ADDITIONS };
+use crate::core::Run;
+use crate::policy::Policies;
+use crate::split::{Places, Tunnel};
+
+pub(crate) const SCHEMA: Schema = Schema { version: 1, tables: TABLES, additions: ADDITIONS, readers: true };
 
 const TABLES: &str = "
 CREATE TABLE nodes (
@@ -37,13 +42,21 @@ CREATE TABLE graphs (
 ) STRICT;
 CREATE TABLE removed (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE) STRICT;
 ";
-/// What was added to the tables later.
+/// What was added to the tables later. `generation` counts changes; `doubts` are graphs that may have been changed since by changes that were lost with the store
+/// that had them.
 const ADDITIONS: &str = "
+CREATE TABLE IF NOT EXISTS generation (one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER NOT NULL) STRICT;
+INSERT OR IGNORE INTO generation VALUES (1, 0);
+CREATE TABLE IF NOT EXISTS runs (first INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE IF NOT EXISTS doubts (graph TEXT PRIMARY KEY) STRICT;
 CREATE TABLE IF NOT EXISTS policies (name TEXT PRIMARY KEY, policy TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS requests (number INTEGER PRIMARY KEY AUTOINCREMENT, request TEXT NOT NULL) STRICT;
 INSERT OR IGNORE INTO history (graph, revision, tenant, desired)
     SELECT id, revision, json_extract(graph, '$.tenant'), graph FROM graphs;
 ";
+const NEXT: &str = "UPDATE generation SET number = number + 1 RETURNING number";
+/// Runs of the controller that are remembered.
+const RUNS: u32 = 10_000;
 /// Graphs that were removed of which it is known.
 const REMOVED: u64 = 100_000;
 
@@ -136,6 +149,8 @@ pub struct Stored {
     pub revision: u64,
     /// Whether it was proposed, and nobody knows whether its nodes took it: the controller ended in between.
     pub pending: bool,
+    /// Whether it may have been changed, moved or removed since: an older store was put back.
+    pub doubtful: bool,
 }
 
 /// A token that was not taken, or a failure of the store.
@@ -156,6 +171,22 @@ pub enum TokenError {
 #[derive(Debug)]
 pub struct Store {
     db: Arc<Database>,
+    mark: Marking,
+}
+
+/// How far the controller has got, for all who have to say it.
+#[derive(Debug, Clone, Default)]
+pub struct Marking(Arc<RwLock<Option<Mark>>>);
+
+impl Marking {
+    /// How far the controller has got. Before it has begun it has got nowhere.
+    pub fn get(&self) -> Option<Mark> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, mark: Mark) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(mark);
+    }
 }
 
 impl Store {
@@ -164,12 +195,82 @@ impl Store {
     /// # Errors
     /// It cannot be had.
     pub fn open(path: &Path) -> Result<Store> {
-        Ok(Store { db: Arc::new(Database::open(path, SCHEMA)?) })
+        Ok(Store { db: Arc::new(Database::open(path, SCHEMA)?), mark: Marking::default() })
     }
 
     /// The file, with the log of events.
     pub fn database(&self) -> &Arc<Database> {
         &self.db
+    }
+
+    /// How far the controller has got.
+    pub fn marking(&self) -> &Marking {
+        &self.mark
+    }
+
+    /// The controller begins: its run gets a name.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn begin(&self) -> Result<()> {
+        let mark = self.db.with(|db| {
+            let tx = db.transaction()?;
+            let generation: u64 = tx.query_row(NEXT, [], |r| r.get(0))?;
+            let new = "INSERT INTO runs VALUES (?1, lower(hex(randomblob(8)))) RETURNING run";
+            let run = tx.query_row(new, [generation], |r| r.get(0))?;
+            let old =
+                "DELETE FROM runs WHERE first NOT IN (SELECT first FROM runs ORDER BY first DESC LIMIT ?1)";
+            tx.execute(old, [RUNS])?;
+            tx.commit()?;
+            Ok(Mark { generation, run })
+        })?;
+        self.mark.set(mark);
+        Ok(())
+    }
+
+    /// Makes a change of what is wanted, which is one generation more.
+    fn change<T>(&self, f: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T> {
+        let (done, generation) = self.db.with(|db| {
+            let tx = db.transaction()?;
+            let done = f(&tx)?;
+            let generation: u64 = tx.query_row(NEXT, [], |r| r.get(0))?;
+            tx.commit()?;
+            Ok((done, generation))
+        })?;
+        if let Some(mark) = self.mark.get() {
+            self.mark.set(Mark { generation, ..mark });
+        }
+        Ok(done)
+    }
+
+    /// The runs of the controller in order.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn runs(&self) -> Result<Vec<Run>> {
+        self.db.with(|db| {
+            let mut q = db.prepare("SELECT first, run FROM runs ORDER BY first")?;
+            q.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect()
+        })
+    }
+
+    /// A node has seen `generation` of a controller whose store is lost: what this store says is doubtful, and what comes from now on is newer.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn doubt(&self, generation: u64) -> Result<()> {
+        self.change(|tx| {
+            tx.execute("UPDATE generation SET number = max(number, ?1)", [generation])?;
+            tx.execute_batch("INSERT OR IGNORE INTO doubts SELECT id FROM graphs; DELETE FROM removed;")
+        })
+    }
+
+    /// A graph is not doubtful any more.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn trust(&self, id: &str) -> Result<()> {
+        self.db.with(|db| db.execute("DELETE FROM doubts WHERE graph = ?1", [id]).map(drop))
     }
 
     /// The nodes by name.
@@ -338,12 +439,15 @@ impl Store {
     /// # Errors
     /// The store cannot be read.
     pub fn graphs(&self) -> Result<BTreeMap<String, Stored>> {
-        let rows: Vec<(String, u64, String, bool)> = self.db.with(|db| {
-            let mut q = db.prepare("SELECT id, revision, graph, previous IS NOT NULL FROM graphs")?;
-            q.query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)))?.collect()
+        type Row = (String, u64, String, bool, bool);
+        let rows: Vec<Row> = self.db.with(|db| {
+            let mut q = db.prepare(
+                "SELECT id, revision, graph, previous IS NOT NULL, id IN (SELECT graph FROM doubts) FROM graphs",
+            )?;
+            q.query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?)))?.collect()
         })?;
-        let read = |(id, revision, text, pending): (String, u64, String, bool)| {
-            Ok((id, Stored { graph: self.read(&text)?, revision, pending }))
+        let read = |(id, revision, text, pending, doubtful): Row| {
+            Ok((id, Stored { graph: self.read(&text)?, revision, pending, doubtful }))
         };
         rows.into_iter().map(read).collect()
     }
@@ -355,16 +459,14 @@ impl Store {
     /// The store cannot be written.
     pub fn propose(&self, id: &str, graph: &DomainGraph, note: &Note) -> Result<u64> {
         let (text, kept) = (self.text(graph)?, self.db.revisions());
-        self.db.with(|db| {
-            let tx = db.transaction()?;
+        self.change(|tx| {
             // Nothing stands for a graph that was not there.
             let insert = "INSERT INTO graphs (id, revision, graph, previous) VALUES (?1, 1, ?2, '')
                  ON CONFLICT (id) DO UPDATE SET
                     previous = ifnull(previous, graph), graph = ?2, revision = revision + 1
                  RETURNING revision";
             let revision = tx.query_row(insert, params![id, text], |r| r.get(0))?;
-            history::keep(&tx, kept, (id, revision, graph.tenant.as_deref()), &text, note)?;
-            tx.commit()?;
+            history::keep(tx, kept, (id, revision, graph.tenant.as_deref()), &text, note)?;
             Ok(revision)
         })
     }
@@ -383,14 +485,13 @@ impl Store {
         })
     }
 
-    /// The proposal was refused: what was before is wanted again, and given.
+    /// The proposal was refused: what was before is wanted again, and given. If there was nothing before, nodes lose what they have of it if `removed`.
     ///
     /// # Errors
     /// The store cannot be written.
-    pub fn roll_back(&self, id: &str) -> Result<Option<DomainGraph>> {
-        let previous: Option<String> = self.db.with(|db| {
-            let tx = db.transaction()?;
-            if tx.execute("DELETE FROM graphs WHERE id = ?1 AND previous = ''", [id])? > 0 {
+    pub fn roll_back(&self, id: &str, removed: bool) -> Result<Option<DomainGraph>> {
+        let previous: Option<String> = self.change(|tx| {
+            if tx.execute("DELETE FROM graphs WHERE id = ?1 AND previous = ''", [id])? > 0 && removed {
                 // A node that was asked, and did not answer, may have it all the same.
                 tx.execute("INSERT OR REPLACE INTO removed (id) VALUES (?1)", [id])?;
             }
@@ -401,11 +502,10 @@ impl Store {
             let now: Option<(String, u64)> =
                 tx.query_row(now, [id], |r| Ok((r.get(0)?, r.get(1)?))).optional()?;
             history::take_back(
-                &tx,
+                tx,
                 id,
                 now.as_ref().map(|(desired, revision)| (*revision, desired.as_str())),
             )?;
-            tx.commit()?;
             Ok(now.map(|(graph, _)| graph))
         })?;
         previous.map(|text| self.read(&text)).transpose()
@@ -416,14 +516,13 @@ impl Store {
     /// # Errors
     /// The store cannot be written.
     pub fn remove(&self, id: &str) -> Result<()> {
-        self.db.with(|db| {
-            let tx = db.transaction()?;
+        self.change(|tx| {
             tx.execute("DELETE FROM graphs WHERE id = ?1", [id])?;
-            history::forget(&tx, id)?;
+            history::forget(tx, id)?;
+            tx.execute("DELETE FROM doubts WHERE graph = ?1", [id])?;
             tx.execute("INSERT OR REPLACE INTO removed (id) VALUES (?1)", [id])?;
             let last = tx.last_insert_rowid() as u64;
-            tx.execute("DELETE FROM removed WHERE number <= ?1", [last.saturating_sub(REMOVED)])?;
-            tx.commit()
+            tx.execute("DELETE FROM removed WHERE number <= ?1", [last.saturating_sub(REMOVED)]).map(drop)
         })
     }
 
@@ -488,11 +587,11 @@ mod tests {
         drop(store);
         let store = Store::open(&dir.path().join("controller.db")).unwrap();
         assert!(store.graphs().unwrap()["g"].pending);
-        assert_eq!(store.roll_back("g").unwrap(), Some(old.clone()));
+        assert_eq!(store.roll_back("g", true).unwrap(), Some(old.clone()));
         assert!(!store.graphs().unwrap()["g"].pending);
-        assert_eq!(store.roll_back("g").unwrap(), Some(old), "there is nothing to take back");
+        assert_eq!(store.roll_back("g", true).unwrap(), Some(old), "there is nothing to take back");
         store.propose("h", &new, &Note::default()).unwrap();
-        assert_eq!(store.roll_back("h").unwrap(), None);
+        assert_eq!(store.roll_back("h", true).unwrap(), None);
         assert_eq!(store.graphs().unwrap().len(), 1);
     }
 

@@ -155,12 +155,17 @@ impl Member {
 
     fn link(&self, connected: bool, trouble: Option<String>) -> ControllerLink {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
-        ControllerLink { url: self.join.url.clone(), node: self.name.clone(), connected, since, trouble }
+        let (url, node) = (self.join.url.clone(), self.name.clone());
+        ControllerLink { url, node, connected, since, trouble, mark: None }
     }
 
     /// Keeps the connection, for ever.
     pub async fn run(mut self, node: Arc<Node<Engine>>, router: Router) {
         node.membership.set(self.owner(), self.link(false, None));
+        match node.store.mark(&self.owner()) {
+            Ok(mark) => node.membership.set_mark(mark),
+            Err(e) => tracing::error!("how far the controller had got is not known: {e}"),
+        }
         let mut pause = PAUSES[0];
         let mut tried = None;
         loop {

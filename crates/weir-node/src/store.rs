@@ -10,12 +10,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
+use weir_api::mark::Mark;
 use weir_store::history::{self, Note};
 use weir_store::{Database, Result, Schema, StoreError};
 
 use crate::desired::DesiredGraph;
 
-const SCHEMA: Schema = Schema { version: 1, tables: TABLES, additions: ADDITIONS };
+const SCHEMA: Schema = Schema { version: 1, tables: TABLES, additions: ADDITIONS, readers: false };
 
 const TABLES: &str = "
 CREATE TABLE graphs (
@@ -38,6 +39,7 @@ CREATE TABLE IF NOT EXISTS drift (
     engine TEXT NOT NULL,
     PRIMARY KEY (graph, function, handler)
 ) STRICT;
+CREATE TABLE IF NOT EXISTS controllers (owner TEXT PRIMARY KEY, mark TEXT NOT NULL) STRICT;
 INSERT OR IGNORE INTO history (graph, revision, tenant, desired)
     SELECT id, revision, json_extract(desired, '$.document.tenant'), desired FROM graphs;
 ";
@@ -238,6 +240,23 @@ impl Store {
             let mut q = db.prepare("SELECT graph, tag FROM written WHERE engine = ?1")?;
             q.query_map([engine], |r| Ok((r.get(0)?, r.get(1)?)))?.collect()
         })
+    }
+
+    /// How far a controller has got, as it said with what it changed here last.
+    pub fn mark(&self, owner: &str) -> Result<Option<Mark>> {
+        let mark: Option<String> = self.with(|db| {
+            db.query_row("SELECT mark FROM controllers WHERE owner = ?1", [owner], |r| r.get(0)).optional()
+        })?;
+        let read = |text: String| {
+            text.parse().map_err(|what| StoreError::Corrupt { path: self.path().to_owned(), what })
+        };
+        mark.map(read).transpose()
+    }
+
+    /// Remembers it.
+    pub fn set_mark(&self, owner: &str, mark: &Mark) -> Result<()> {
+        let row = [owner, &mark.to_string()];
+        self.with(|db| db.execute("INSERT OR REPLACE INTO controllers VALUES (?1, ?2)", row).map(drop))
     }
 
     fn text(&self, graph: &DesiredGraph) -> Result<String> {

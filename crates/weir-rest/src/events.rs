@@ -17,6 +17,8 @@ use weir_api::problem::Problem;
 use weir_store::Database;
 use weir_store::events::{MAX_EVENTS, NewEvent};
 
+use crate::blocking;
+
 /// Events that a slow listener may lag behind before it has to come back by number.
 const BACKLOG: usize = 1024;
 /// Events that are read from the store at a time.
@@ -81,12 +83,11 @@ impl Events {
         let store = self.store.clone();
         let kept = match events[..] {
             [NewEvent { kind: Kind::Print, .. }] => None,
-            _ => tokio::task::spawn_blocking(move || {
+            _ => blocking(&self.store, move || {
                 let result = store.log(&events);
                 result.map_err(|e| tracing::error!("an event was not kept: {e}")).ok()
             })
             .await
-            .ok()
             .flatten(),
         };
         for event in kept.unwrap_or(unkept) {

@@ -18,6 +18,18 @@ pub mod usage;
 
 use axum::http::StatusCode;
 use weir_api::problem::Problem;
+use weir_store::Database;
+
+/// Works with a store, which may block. None if the work panics.
+pub async fn blocking<T: Send + 'static>(
+    store: &Database,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    if store.works_at_once() {
+        return Some(work());
+    }
+    tokio::task::spawn_blocking(work).await.ok()
+}
 
 /// Runs a change to its end, whether or not the client waits for it.
 ///

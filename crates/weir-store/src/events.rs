@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use crate::Schema;
 
-    const SCHEMA: Schema = Schema { version: 1, tables: "", additions: "" };
+    const SCHEMA: Schema = Schema { version: 1, tables: "", additions: "", readers: false };
 
     fn store() -> (tempfile::TempDir, Database) {
         let dir = tempfile::tempdir().unwrap();

@@ -1,16 +1,17 @@
 //! The files that daemons keep their state in: SQLite in WAL mode, held by one process, and the [log of events](events), the [revisions of
-//! graphs](history) and [who may use the daemon](access) in them.
+//! graphs](history) and [who may use the daemon](access) in them; and [backups](backup) of them.
 
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod backup;
 pub mod events;
 pub mod history;
 
 use std::fs::{OpenOptions, Permissions};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -68,6 +69,8 @@ pub struct Schema {
     pub tables: &'static str,
     /// Makes tables that came later, if they are not there (`CREATE TABLE IF NOT EXISTS`), and what they have of those that were.
     pub additions: &'static str,
+    /// Whether other processes may read it while it is open, as for a [backup]. Then something else has to keep a second daemon away.
+    pub readers: bool,
 }
 
 /// A store that is open.
@@ -76,6 +79,7 @@ pub struct Database {
     path: PathBuf,
     db: Mutex<Connection>,
     kept: AtomicU32,
+    at_once: AtomicBool,
 }
 
 /// What a store gives.
@@ -94,8 +98,10 @@ impl Database {
         _ = private.and_then(|file| file.set_permissions(Permissions::from_mode(0o600)));
         let db = Connection::open(path).map_err(fail)?;
         db.busy_timeout(Duration::from_millis(500)).map_err(fail)?;
-        // Held until the daemon ends, however it ends.
-        db.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(fail)?;
+        if !schema.readers {
+            // Held until the daemon ends, however it ends.
+            db.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(fail)?;
+        }
         db.pragma_update(None, "journal_mode", "WAL").map_err(fail)?;
         db.pragma_update(None, "synchronous", "FULL").map_err(fail)?;
         let check: String = db.query_row("PRAGMA quick_check(1)", [], |r| r.get(0)).map_err(fail)?;
@@ -104,7 +110,7 @@ impl Database {
             return Err(corrupt(check));
         }
         let found: i64 = db.pragma_query_value(None, "user_version", |r| r.get(0)).map_err(fail)?;
-        let Schema { version, tables, additions } = schema;
+        let Schema { version, tables, additions, readers: _ } = schema;
         match found {
             0 => {
                 let make = format!("BEGIN IMMEDIATE; {tables} PRAGMA user_version = {version}; COMMIT;");
@@ -117,8 +123,8 @@ impl Database {
         db.execute_batch(access::TABLES).map_err(fail)?;
         db.execute_batch(history::TABLES).map_err(fail)?;
         db.execute_batch(additions).map_err(fail)?;
-        let kept = AtomicU32::new(history::KEPT);
-        Ok(Database { path: path.into(), db: Mutex::new(db), kept })
+        let (kept, at_once) = (AtomicU32::new(history::KEPT), AtomicBool::new(false));
+        Ok(Database { path: path.into(), db: Mutex::new(db), kept, at_once })
     }
 
     /// The store's file.
@@ -134,6 +140,16 @@ impl Database {
     /// How many revisions of each graph are kept.
     pub fn revisions(&self) -> u32 {
         self.kept.load(Ordering::Relaxed)
+    }
+
+    /// Has its work done where it is asked for, and not on a thread for what may block: in simulations, in which one thing follows another in a known order.
+    pub fn work_at_once(&self) {
+        self.at_once.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its work is done where it is asked for.
+    pub fn works_at_once(&self) -> bool {
+        self.at_once.load(Ordering::Relaxed)
     }
 
     fn db(&self) -> MutexGuard<'_, Connection> {
@@ -177,7 +193,7 @@ impl From<StoreError> for Problem {
 mod tests {
     use super::*;
 
-    const SCHEMA: Schema = Schema { version: 1, tables: "", additions: "" };
+    const SCHEMA: Schema = Schema { version: 1, tables: "", additions: "", readers: false };
 
     fn store() -> (tempfile::TempDir, Database) {
         let dir = tempfile::tempdir().unwrap();

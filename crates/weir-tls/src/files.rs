@@ -6,8 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::TlsError;
 use crate::authority::{Authority, Identity};
+use crate::{Pin, TlsError};
 
 /// Certificates first, then the key: in one file, so that a crash cannot leave one of an earlier pair with one of a later.
 const AUTHORITY: &str = "authority.pem";
@@ -24,6 +24,35 @@ pub fn authority(folder: &Path, name: &str) -> Result<Authority, TlsError> {
     let authority = Authority::new(name, SystemTime::now())?;
     write_pair(folder, AUTHORITY, [authority.certificate(), authority.key()])?;
     Ok(authority)
+}
+
+/// The authority whose files are in a folder, if there is one, as text with its private key; and its pin.
+///
+/// # Errors
+/// The files cannot be read, or are none.
+pub fn export(folder: &Path) -> Result<Option<(Pin, String)>, TlsError> {
+    let Some([certificate, key]) = pair(folder, AUTHORITY)? else { return Ok(None) };
+    let text = certificate + &key;
+    Ok(Some((pin_of_export(&text)?, text)))
+}
+
+/// The pin of an authority that was exported.
+///
+/// # Errors
+/// The text is none.
+pub fn pin_of_export(text: &str) -> Result<Pin, TlsError> {
+    let [certificate, key] =
+        split(text).ok_or_else(|| TlsError::bad("an authority")("it has no private key".into()))?;
+    Ok(Authority::load(certificate, key)?.pin())
+}
+
+/// Keeps an authority that was exported in a folder, in place of one that was there.
+///
+/// # Errors
+/// The text is none, or the files cannot be written.
+pub fn import(folder: &Path, text: &str) -> Result<(), TlsError> {
+    pin_of_export(text)?;
+    write_pair(folder, AUTHORITY, [text, ""])
 }
 
 /// The identity that a node has in a folder, if it has one.
@@ -61,13 +90,17 @@ fn pair(folder: &Path, name: &str) -> Result<Option<[String; 2]>, TlsError> {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(TlsError::File { path, source }),
     };
-    let begin = "-----BEGIN PRIVATE KEY-----";
-    let Some(at) = text.find(begin) else {
+    let Some(parts) = split(&text) else {
         let why = format!("{} has no private key", path.display());
         return Err(TlsError::bad("a file of certificates")(why));
     };
-    let (certificates, key) = text.split_at(at);
-    Ok(Some([certificates.to_owned(), key.to_owned()]))
+    Ok(Some(parts.map(str::to_owned)))
+}
+
+/// Certificates and key.
+fn split(text: &str) -> Option<[&str; 2]> {
+    let (certificates, key) = text.split_at(text.find("-----BEGIN PRIVATE KEY-----")?);
+    Some([certificates, key])
 }
 
 fn write_pair(folder: &Path, name: &str, texts: [&str; 2]) -> Result<(), TlsError> {
@@ -113,6 +146,12 @@ mod tests {
             assert_eq!(identity(&folder).unwrap().unwrap().chain, chain);
         }
         assert_eq!(mode(IDENTITY), 0o600);
+        let (pin, text) = export(&folder).unwrap().unwrap();
+        let copy = dir.path().join("copy");
+        assert!(export(&copy).unwrap().is_none());
+        import(&copy, &text).unwrap();
+        assert_eq!((pin, authority(&copy, "another").unwrap().pin()), (first.pin(), first.pin()));
+        assert!(import(&copy, "text").is_err());
         forget(&folder).unwrap();
         forget(&folder).unwrap();
         assert!(identity(&folder).unwrap().is_none());

@@ -29,7 +29,7 @@ async fn forward(app: &App, node: &str, path: &str, request: Request<Body>) -> R
     }
     parts.extensions.clear();
     let response = app.fleet.send(node, Request::from_parts(parts, body)).await?;
-    Ok(response.map(Body::new).into_response())
+    Ok(response.into_response())
 }
 
 fn to_read(function: Function<'_>) -> Action<'_> {

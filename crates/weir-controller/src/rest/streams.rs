@@ -8,7 +8,6 @@ use axum::extract::State;
 use axum::http::{Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, Collected};
-use hyper::body::Incoming;
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -58,7 +57,7 @@ async fn ask(app: &App, path: &str, bodies: Vec<(String, String)>) -> Result<Lin
     Ok(lines)
 }
 
-async fn read(node: String, mut body: Incoming, sender: mpsc::Sender<(String, Vec<u8>)>) {
+async fn read(node: String, mut body: Body, sender: mpsc::Sender<(String, Vec<u8>)>) {
     let mut line = Vec::new();
     loop {
         let frame = tokio::select! {

@@ -29,6 +29,7 @@ use weir_rest::login::{self, Caller};
 use weir_rest::origin::same_origin;
 
 use crate::engine::Engine;
+use crate::membership;
 use crate::node::{Entry, Node};
 
 /// What handlers get.
@@ -97,6 +98,7 @@ pub(crate) fn router(app: App) -> Router {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail)
         })
         .layer(DefaultBodyLimit::max(MAX_LIST))
+        .layer(from_fn_with_state(app.clone(), membership::mark))
         .layer(from_fn(same_origin))
         .with_state(app)
 }

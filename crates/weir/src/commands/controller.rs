@@ -2,11 +2,11 @@
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use weir_controller::Options;
+use weir_controller::{Options, Restored};
 
 use super::node::{announce, shutdown};
 use super::settings::ConfigArgs;
@@ -14,13 +14,15 @@ use crate::ui::{Failure, Ui};
 
 /// Options of `weir controller`.
 #[derive(Debug, clap::Args)]
-#[command(args_override_self = true)]
+#[command(args_override_self = true, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
     /// Where clients and nodes come, with TLS
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7443")]
     listen: SocketAddr,
     /// Where nodes, graphs and where they are are remembered; the certificate authority is beside it
-    #[arg(long, value_name = "FILE", default_value = "/var/lib/weir/controller.db")]
+    #[arg(long, value_name = "FILE", default_value = STORE)]
     store: PathBuf,
     /// Another name of the controller, HOST or HOST:PORT, under which clients reach it (may be repeated)
     #[arg(long, value_name = "HOST")]
@@ -45,14 +47,58 @@ pub(crate) struct Args {
     pub(super) config: ConfigArgs,
 }
 
+/// What else can be done with a controller's store.
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Write the store and the certificate authority to one file, also while the controller runs; keep it as you keep keys
+    Backup(Copy),
+    /// Put a backup in the store's place; no controller may run with it. The store that was there is kept beside it
+    Restore(Copy),
+}
+
+/// A backup and a store.
+#[derive(Debug, clap::Args)]
+struct Copy {
+    /// The backup
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The controller's store
+    #[arg(long, value_name = "FILE", default_value = STORE)]
+    store: PathBuf,
+}
+
+const STORE: &str = "/var/lib/weir/controller.db";
+
+fn make_folder_of(store: &Path) -> Result<(), Failure> {
+    let Some(directory) = store.parent().filter(|d| !d.as_os_str().is_empty()) else { return Ok(()) };
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot create {}", directory.display()))
+        .map_err(Failure::Unreachable)
+}
+
+fn back_up(Copy { file, store }: &Copy, ui: &Ui) -> Result<(), Failure> {
+    let pin = weir_controller::back_up(store, file).map_err(|e| Failure::Other(e.into()))?;
+    let text = || {
+        format!("{} is a backup of the controller {pin}; who has it can be that controller\n", file.display())
+    };
+    Ok(ui.print(&serde_json::json!({ "file": file, "pin": pin.to_string() }), text)?)
+}
+
+fn restore(Copy { file, store }: &Copy, ui: &Ui) -> Result<(), Failure> {
+    make_folder_of(store)?;
+    let Restored { pin, kept } =
+        weir_controller::restore(file, store).map_err(|e| Failure::Other(e.into()))?;
+    let was = kept.as_ref().map_or(String::new(), |k| format!("; the one of before is {}", k.display()));
+    let text = || format!("{} is the store of the controller {pin} again{was}\n", store.display());
+    Ok(ui.print(&serde_json::json!({ "store": store, "pin": pin.to_string(), "kept": kept }), text)?)
+}
+
 pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    if args.config.checked(*ui)? {
-        return Ok(());
-    }
-    if let Some(directory) = args.store.parent().filter(|d| !d.as_os_str().is_empty()) {
-        std::fs::create_dir_all(directory)
-            .with_context(|| format!("cannot create {}", directory.display()))
-            .map_err(Failure::Unreachable)?;
+    match &args.action {
+        Some(Action::Backup(copy)) => return back_up(copy, ui),
+        Some(Action::Restore(copy)) => return restore(copy, ui),
+        None if args.config.checked(*ui)? => return Ok(()),
+        None => make_folder_of(&args.store)?,
     }
     let filter = tracing_subscriber::EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| "info".into());
     let colour = std::io::stderr().is_terminal();

@@ -380,6 +380,62 @@ fn nodes_and_the_controller_come_and_go_and_no_packet_is_lost() {
     domain.stop_engines();
 }
 
+/// An older store: what was made since stays, what was changed or moved is not undone, what was deleted does not come back, and all of it is said.
+#[test]
+fn an_older_store_of_the_controller_undoes_nothing() {
+    let lab = lab(false);
+    let mut domain = Domain::start(&lab);
+    let _nodes = domain.join_all();
+    let graph = |id: &str, priority: u8| {
+        WIRE.replace("id: wire", &format!("id: {id}"))
+            .replace("priority: 1", &format!("priority: {priority}"))
+    };
+    let apply = |domain: &Domain<'_>, id: &str, priority: u8, node: &str| {
+        domain.apply(&graph(id, priority), &["--on", node]).ok();
+    };
+    let (store, backup) = (lab.path("controller.db"), lab.path("backup"));
+    apply(&domain, "same", 1, "n3");
+    apply(&domain, "moved", 1, "n1");
+    // While it runs.
+    domain.weir(&["controller", "backup", &backup, "--store", &store]).ok();
+    domain.weir(&["delete", "same"]).ok();
+    apply(&domain, "moved", 1, "n2");
+    apply(&domain, "new", 1, "n1");
+    assert!(
+        domain
+            .weir(&["controller", "restore", &backup, "--store", &store])
+            .fails(1)
+            .contains("runs with the store")
+    );
+    domain.controller.kill();
+    domain.weir(&["controller", "restore", &backup, "--store", &store]).ok();
+    domain.controller = Domain::spawn(&lab, &[]);
+    until("all nodes", || NODES.iter().all(|n| domain.is_online(n) && domain.knows(n)));
+    let trouble = |node: &str| domain.describe(node)["trouble"].to_string();
+    until("it is said", || {
+        let [n1, n2, n3] = NODES.map(trouble);
+        n1.contains("graph new:")
+            && n1.contains("graph moved:")
+            && n2.contains("graph moved:")
+            && n3.contains("graph same:")
+    });
+    let at = || NODES.map(|n| domain.at(n));
+    let named = |names: [&[&str]; 3]| names.map(|n| n.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
+    assert_eq!(at(), named([&["new"], &["moved"], &[]]));
+    // The operator says.
+    domain.weir(&["delete", "same"]).ok();
+    domain.weir(&["delete", "new"]).ok();
+    apply(&domain, "moved", 1, "n2");
+    until("it is as it was said", || at() == named([&[], &["moved"], &[]]));
+    until("no trouble is left", || NODES.iter().all(|n| trouble(n) == "null" || trouble(n) == "[]"));
+    // Another restart is nothing special.
+    domain.controller.kill();
+    domain.controller = Domain::spawn(&lab, &[]);
+    until("all nodes", || NODES.iter().all(|n| domain.is_online(n) && domain.knows(n)));
+    assert!(domain.apply(&graph("moved", 1), &["--on", "n2"]).ok().contains("unchanged"));
+    domain.stop_engines();
+}
+
 #[test]
 fn a_tenant_of_a_domain_has_its_own_graphs_and_no_others() {
     let lab = lab(false);

@@ -354,6 +354,13 @@ impl Process {
         }
     }
 
+    /// Kills it, and waits for its end.
+    #[track_caller]
+    pub fn kill(&mut self) {
+        self.signal("KILL");
+        until("the program to end", || matches!(self.child.try_wait(), Ok(Some(_))));
+    }
+
     /// Ends it as Ctrl-C does, and waits for that.
     #[track_caller]
     pub fn interrupt(self) -> Output {
