@@ -1,0 +1,150 @@
+//! A node as its interface promises it to be: it takes a graph whole or not at all, keeps it on its disk, and refuses what comes from a controller that is older than
+//! what it has seen. (That the real node keeps these promises is what the tests of `weir-node` are about.)
+
+use std::collections::BTreeMap;
+
+use axum::http::{Method, StatusCode};
+use serde_json::{Value, json};
+use weir_api::domain::{Domain, Endpoint};
+use weir_api::mark::Mark;
+
+/// A graph on a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// The document.
+    pub document: String,
+    /// Which version of the graph that is.
+    pub version: u32,
+    /// The entity tag.
+    pub tag: String,
+}
+
+/// What outlives the daemon.
+#[derive(Debug, Clone, Default)]
+pub struct Disk {
+    /// Graphs by identifier.
+    pub graphs: BTreeMap<String, Held>,
+    /// How far the controller had got.
+    pub mark: Option<Mark>,
+    /// Counts changes.
+    pub revision: u64,
+}
+
+/// A node.
+#[derive(Debug, Clone, Default)]
+pub struct Node {
+    /// Its number, from 1.
+    pub number: usize,
+    /// What it remembers.
+    pub disk: Disk,
+    /// A copy of its disk of some time ago.
+    pub old: Disk,
+}
+
+/// What a request changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Effect {
+    /// The graph.
+    pub graph: String,
+    /// The version that the node had, and the one that it runs now.
+    pub versions: (Option<u32>, Option<u32>),
+}
+
+/// The version that a document, without the outer `sffg`, is: its name says it.
+pub fn version(document: &Value) -> u32 {
+    let name = document.get("name").and_then(Value::as_str).unwrap_or_default();
+    name.strip_prefix('v').and_then(|n| n.parse().ok()).unwrap_or_default()
+}
+
+/// An answer: its status and its body.
+pub type Said = (StatusCode, String);
+
+fn problem(status: StatusCode, text: &str) -> Said {
+    let body = json!({ "type": "about:blank", "title": text, "status": status.as_u16(), "detail": text });
+    (status, body.to_string())
+}
+
+impl Node {
+    /// Does what is asked. `as_owner` is whose its graphs are, and `refuses` whether it does not take graphs at present.
+    pub fn answer(
+        &mut self,
+        (method, path): (&Method, &str),
+        mark: Option<&Mark>,
+        body: &str,
+        as_owner: &str,
+        refuses: bool,
+    ) -> (Said, Option<Effect>) {
+        if let Some(mark) = mark {
+            match &self.disk.mark {
+                Some(now) if !now.admits(mark) => {
+                    if !method.is_safe() {
+                        let text = "the controller is older than the node";
+                        return (problem(StatusCode::PRECONDITION_FAILED, text), None);
+                    }
+                }
+                _ => self.disk.mark = Some(mark.clone()),
+            }
+        }
+        let none = |value: Value| ((StatusCode::OK, value.to_string()), None);
+        match (method, path) {
+            (&Method::GET, "/health") => {
+                let mark = self.disk.mark.as_ref().map(|m| json!(m));
+                let link = json!({ "url": "", "node": "", "connected": true, "since": 0, "mark": mark });
+                none(json!({ "version": "0", "ready": true, "controller": link, "graphs": 0, "failed": 0 }))
+            }
+            (&Method::GET, "/domain") => none(json!(self.domain())),
+            (&Method::GET, "/graphs") => none(self.disk.graphs.iter().map(|(id, g)| {
+                json!({
+                    "id": id, "name": id, "revision": 1, "tag": g.tag, "owner": as_owner, "functions": 0, "state": "running",
+                })
+            }).collect()),
+            (&Method::PUT, path) if path.starts_with("/graphs/") => self.put(&path[8..], body, refuses),
+            (&Method::DELETE, path) if path.starts_with("/graphs/") => match self.disk.graphs.remove(&path[8..]) {
+                Some(held) => {
+                    let effect = Effect { graph: path[8..].to_owned(), versions: (Some(held.version), None) };
+                    ((StatusCode::NO_CONTENT, String::new()), Some(effect))
+                }
+                None => (problem(StatusCode::NOT_FOUND, "there is no such graph"), None),
+            },
+            _ => (problem(StatusCode::NOT_FOUND, "there is no such thing"), None),
+        }
+    }
+
+    fn put(&mut self, id: &str, document: &str, refuses: bool) -> (Said, Option<Effect>) {
+        let changed = |revision: u64, unchanged: bool| {
+            (StatusCode::OK, json!({ "id": id, "revision": revision, "unchanged": unchanged }).to_string())
+        };
+        if self.disk.graphs.get(id).is_some_and(|g| g.document == document) {
+            return (changed(self.disk.revision, true), None);
+        }
+        if refuses {
+            return (problem(StatusCode::INSUFFICIENT_STORAGE, "the disk is full"), None);
+        }
+        self.disk.revision += 1;
+        let whole: Value = serde_json::from_str(document).unwrap_or_default();
+        let version = version(&whole["sffg"]);
+        let tag = format!("{}-{version}", self.disk.revision);
+        let held = Held { document: document.to_owned(), version, tag };
+        let before = self.disk.graphs.insert(id.to_owned(), held).map(|h| h.version);
+        let effect = Effect { graph: id.to_owned(), versions: (before, Some(version)) };
+        (changed(self.disk.revision, false), Some(effect))
+    }
+
+    /// What it has: an interface for graphs, and one to other nodes.
+    fn domain(&self) -> Domain {
+        let endpoint = |interface: &str, addresses: Vec<String>| Endpoint {
+            interface: interface.to_owned(),
+            up: true,
+            mac: None,
+            mtu: Some(1500),
+            addresses,
+            graph: None,
+            vlans: Vec::new(),
+        };
+        let address = format!("10.0.0.{}/24", self.number);
+        Domain {
+            endpoints: vec![endpoint("lan", Vec::new()), endpoint("m0", vec![address])],
+            ..Domain::default()
+        }
+    }
+}
