@@ -5,9 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::policy::Policies;
-use crate::requests::Kept;
-use crate::split::{Places, Tunnel};
 use rusqlite::{OptionalExtension, Transaction, params};
 use serde::{Deserialize, Serialize};
 use weir_api::mark::Mark;
@@ -21,6 +18,7 @@ use weir_store::{Database, Result, Schema, StoreError};
 
 use crate::core::Run;
 use crate::policy::Policies;
+use crate::requests::Kept;
 use crate::split::{Places, Tunnel};
 
 pub(crate) const SCHEMA: Schema = Schema { version: 1, tables: TABLES, additions: ADDITIONS, readers: true };
