@@ -18,6 +18,7 @@ use weir_model::graph::ServiceGraph;
 use weir_rest::body::Document;
 use weir_rest::login::Login;
 use weir_rest::precondition::Precondition;
+use weir_store::history::Note;
 use weir_tls::authority::Authority;
 use weir_tls::files;
 
@@ -183,7 +184,7 @@ impl Sim {
         store.database().work_at_once();
         let login = Login::off(store.database().clone()).map_err(|e| e.to_string())?;
         let hold = Duration::from_secs(3600);
-        let controller = Controller::new(store, login, self.authority.clone(), hold, false);
+        let controller = Controller::new(store, login, self.authority.clone(), hold, false, None);
         self.controller = Some(controller.map_err(|e| e.to_string())?);
         self.note("the controller starts");
         Ok(())
@@ -400,7 +401,7 @@ flowrules:
         self.begins(id, Some(version), format!("put {id} v{version} {named}"));
         self.tasks.spawn(About::Client(id.to_owned()), async move {
             let by = Principal::operator("client");
-            let put = controller.put(document, asked.as_deref(), true, &ALWAYS, &by).await;
+            let put = controller.put(document, asked.as_deref(), true, &ALWAYS, &by, &Note::default()).await;
             put.err().map_or_else(String::new, |p| p.to_string())
         });
     }

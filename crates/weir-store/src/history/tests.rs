@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::Schema;
 
-const SCHEMA: Schema = Schema { version: 1, tables: "", additions: "" };
+const SCHEMA: Schema = Schema { version: 1, tables: "", additions: "", readers: false };
 
 fn store() -> (tempfile::TempDir, Database) {
     let dir = tempfile::tempdir().unwrap();
