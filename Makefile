@@ -1,6 +1,7 @@
 # make dist    the program for installing, target/dist/weir, with its symbols beside it in weir.debug
 # make deb     Debian packages of it in target/debian: the program with manual pages, units and images, and its symbols
 # make test    what CI runs: system packages if missing, format, lints, all tests (root: tests make network namespaces)
+# make web     builds the dashboard anew, web/dist, which is part of the sources: cargo build needs no npm
 # make demo    a service graph between two network namespaces, in a minute
 # make bench   measures the data plane, beside other programs if root can install them; writes bench/RESULTS.md
 # make fuzz    runs each fuzz target for MINUTES (1) with libFuzzer; needs a nightly Rust and cargo-fuzz
@@ -10,7 +11,7 @@
 MINUTES ?= 1
 ONE_IN ?= 1
 
-.PHONY: build dist deb demo test setup fmt lint unit sdk deny bench fuzz mutate
+.PHONY: build dist deb web demo test setup fmt lint dashboard unit sdk deny bench fuzz mutate
 
 build:
 	cargo build --locked --release -p weir
@@ -43,6 +44,15 @@ sdk:
 	cd sdk/python && ../../target/sdk/bin/mypy
 	cd sdk/python && ../../target/sdk/bin/python -B -m pytest
 
+web:
+	scripts/setup.sh
+	cd web && npm run build
+
+# Types and parts of the dashboard, and that web/dist is what its sources give.
+dashboard:
+	cd web && npm run check && npm test && npx vite build --outDir ../target/web --emptyOutDir
+	diff -r web/dist target/web || { echo "web/dist is not what web/src gives: make web" >&2; exit 1; }
+
 deny:
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny check; else echo "cargo-deny is not installed: skipped"; fi
 
@@ -51,6 +61,7 @@ test:
 	$(MAKE) setup
 	$(MAKE) fmt
 	$(MAKE) lint
+	$(MAKE) dashboard
 	$(MAKE) unit
 	$(MAKE) sdk
 	$(MAKE) deny

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what tests and the demonstration need, if any is missing: system packages (Debian, Ubuntu), Python packages.
+# Installs what tests and the demonstration need, if any is missing: system packages (Debian, Ubuntu), Python packages, what the
+# dashboard is built and tested with from npm.
 # The Rust toolchain is assumed: see rust-version in Cargo.toml.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,6 +13,7 @@ needed="
 /usr/lib/ipsec/plugins/libstrongswan-kernel-libipsec.so:libcharon-extra-plugins
 busybox:busybox-static
 cc:build-essential
+chromium:chromium
 conntrack:conntrack
 curl:curl
 dig:bind9-dnsutils
@@ -26,6 +28,8 @@ iptables-restore:iptables
 jq:jq
 make:make
 nft:nftables
+node:nodejs
+npm:npm
 nsenter:util-linux
 objcopy:binutils
 ovs-vswitchd:openvswitch-switch
@@ -101,3 +105,9 @@ python() {
 }
 python schemathesis scripts/schemathesis.txt
 python sdk sdk/python/requirements.txt
+
+if ! cmp -s web/package-lock.json web/node_modules/installed.json; then
+  echo "installing what the dashboard is built and tested with"
+  (cd web && npm ci --no-audit --no-fund --loglevel=error </dev/null)
+  cp web/package-lock.json web/node_modules/installed.json
+fi

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod body;
+pub mod dashboard;
 pub mod dial;
 pub mod events;
 pub mod extract;

@@ -39,6 +39,9 @@ pub(crate) fn files(root: &Path) -> anyhow::Result<Vec<File>> {
             let kind = entry.file_type()?;
             let built = name == "target"
                 || name == ".git"
+                || name == "node_modules"
+                // Of `web/src`, by tools.
+                || path == "web/dist"
                 || ["fuzz/corpus", "fuzz/artifacts"].contains(&path.as_str());
             if kind.is_dir() && !built {
                 folders.push(path);

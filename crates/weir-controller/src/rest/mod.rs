@@ -18,7 +18,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use serde_json::{Value, json};
 use utoipa_axum::router::OpenApiRouter;
@@ -145,6 +145,7 @@ pub(crate) fn router(app: App) -> Router {
     Router::new()
         .nest(BASE, router)
         .merge(metrics)
+        .merge(weir_rest::dashboard::routes())
         .fallback(|method: Method, uri: Uri| async move {
             let text = format!("there is no {method} {}; the interface stands under {BASE}", uri.path());
             Problem::new(StatusCode::NOT_FOUND, text)
@@ -154,7 +155,7 @@ pub(crate) fn router(app: App) -> Router {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, text)
         })
         .layer(DefaultBodyLimit::max(MAX_LIST))
-        .layer(from_fn(same_origin))
+        .layer(from_fn_with_state(app.login.clone(), same_origin))
         .with_state(app)
 }
 

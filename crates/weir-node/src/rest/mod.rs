@@ -15,7 +15,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -86,6 +86,7 @@ pub(crate) fn router(app: App) -> Router {
     Router::new()
         .nest(BASE, routes)
         .merge(metrics)
+        .merge(weir_rest::dashboard::routes())
         .merge(page)
         .fallback(|method: Method, uri: Uri| async move {
             Problem::new(
@@ -99,7 +100,7 @@ pub(crate) fn router(app: App) -> Router {
         })
         .layer(DefaultBodyLimit::max(MAX_LIST))
         .layer(from_fn_with_state(app.clone(), membership::mark))
-        .layer(from_fn(same_origin))
+        .layer(from_fn_with_state(app.login.clone(), same_origin))
         .with_state(app)
 }
 

@@ -72,6 +72,7 @@ fn printed(process: &Process, before: &str) -> String {
 pub(crate) struct Domain<'l> {
     lab: &'l Lab,
     controller: Process,
+    token: String,
 }
 
 impl<'l> Domain<'l> {
@@ -82,7 +83,7 @@ impl<'l> Domain<'l> {
     pub(crate) fn start_with(lab: &'l Lab, options: &[&str]) -> Domain<'l> {
         let controller = Domain::spawn(lab, options);
         let (token, pin) = (printed(&controller, "admin token: "), printed(&controller, "pin="));
-        let domain = Domain { lab, controller };
+        let domain = Domain { lab, controller, token: token.clone() };
         domain.weir(&["context", "add", "home", CONTROLLER, "--token", &token, "--fingerprint", &pin]).ok();
         domain
     }
@@ -105,6 +106,11 @@ impl<'l> Domain<'l> {
     /// What the controller shows clients to be known by.
     pub(crate) fn pin(&self) -> String {
         printed(&self.controller, "pin=")
+    }
+
+    /// The admin's token.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
     }
 
     pub(crate) fn weir(&self, arguments: &[&str]) -> Output {

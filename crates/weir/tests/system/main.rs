@@ -9,6 +9,7 @@ mod click;
 mod composed;
 mod compute;
 mod containers;
+mod dashboard;
 mod direct;
 mod domain;
 mod dpdk;
