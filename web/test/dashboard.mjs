@@ -40,7 +40,9 @@ function step(text) {
 async function accessible(what) {
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
-    const { violations } = await new AxeBuilder({ page }).analyze();
+    const axe = new AxeBuilder({ page });
+    // Of what axe looks at, colours alone differ between the two.
+    const { violations } = await (colorScheme === 'light' ? axe : axe.withRules(['color-contrast'])).analyze();
     const serious = violations.filter((v) => ['serious', 'critical'].includes(v.impact));
     const found = serious.map((v) => `${v.id}: ${v.nodes.map((n) => `${n.html} ${n.failureSummary}`).join('\n')}`);
     assert.deepEqual(found, [], `${what}, ${colorScheme}`);
@@ -165,7 +167,7 @@ for (const [path, name, what] of [
 step('many tabs hold one stream of events');
 streams.length = 0;
 const tabs = [];
-for (let i = 0; i < 10; i += 1) {
+for (let i = 0; i < 8; i += 1) {
   const tab = await context.newPage();
   watch(tab);
   await tab.goto(`${url}/`);
@@ -204,7 +206,7 @@ const heap = async () => {
 };
 let next = 1_000_000;
 let sent = 0;
-const PIECE = 50_000;
+const PIECE = 100_000;
 await page.route('**/v1/events', async (r) => {
   if (sent >= 1_000_000) return;
   sent += PIECE;
