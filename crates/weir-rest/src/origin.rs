@@ -27,7 +27,8 @@ fn check_request(request: &Request, login: bool) -> Result<(), Problem> {
     let text = |name| request.headers().get(name).and_then(|v| v.to_str().ok());
     let Some(origin) = text(header::ORIGIN) else { return Ok(()) };
     // HTTP/2 has it in the address (RFC 9113, section 8.3.1).
-    let host = request.uri().authority().map(|a| a.as_str()).or_else(|| text(header::HOST));
+    let host =
+        request.uri().authority().map(axum::http::uri::Authority::as_str).or_else(|| text(header::HOST));
     check_origin(origin, host.unwrap_or_default(), login)
 }
 
