@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::queries::Report;
+
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -47,6 +49,8 @@ pub enum Kind {
     Policy,
     /// What the node is to others has changed: its end points, what functions it can run, or its resources.
     Domain,
+    /// A query has something to say: see `report`. Kept only if it is said once.
+    Query,
     /// An element printed something. Not kept, and without a number.
     Print,
     /// Anything else that the data plane told.
@@ -77,6 +81,7 @@ impl Kind {
             Kind::NodeOffline => "node-offline",
             Kind::Policy => "policy",
             Kind::Domain => "domain",
+            Kind::Query => "query",
             Kind::Print => "print",
             Kind::Notice => "notice",
         }
@@ -89,7 +94,7 @@ impl Kind {
 }
 
 /// An event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
     /// Its number, greater than those of all events before; without one it is not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,10 +114,13 @@ pub struct Event {
     pub tenant: Option<String>,
     /// More, for people.
     pub text: String,
+    /// What a query has to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<Report>,
 }
 
 /// Events that are kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EventList {
     /// Oldest first.
     pub events: Vec<Event>,

@@ -21,6 +21,7 @@ pub mod node;
 pub mod plan;
 pub mod policies;
 pub mod problem;
+pub mod queries;
 pub mod requests;
 pub mod status;
 pub mod watch;

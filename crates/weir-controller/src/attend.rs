@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use weir_api::events::{Event, Kind};
 use weir_api::node::Health;
+use weir_api::queries::Report;
 use weir_rest::listen::{HEARTBEAT, NodeConnection, SILENCE};
 use weir_store::events::NewEvent;
 
@@ -108,6 +109,7 @@ impl Controller {
 /// Makes the node run what it is to run, now and from time to time.
 async fn look(controller: Arc<Controller>, node: String, number: u64) {
     let present = || controller.fleet.get(&node).is_some_and(|c| c.number == number);
+    controller.settle_images(&node).await;
     while present() {
         match controller.fleet.call::<Health>(&node, Method::GET, "/health", None).await {
             Ok(health) => {
@@ -161,7 +163,8 @@ async fn follow(controller: &Controller, node: &str) -> Result<(), FleetError> {
 
 /// An event of a node becomes one of the domain, but for those of which the controller tells itself.
 async fn hear(controller: &Controller, node: &str, event: Event) {
-    let Event { kind, graph, text, .. } = event;
+    let keep = event.id.is_some();
+    let Event { kind, graph, text, report, .. } = event;
     let own = matches!(
         kind,
         Kind::Applied | Kind::Changed | Kind::Removed | Kind::ControllerUp | Kind::ControllerDown
@@ -185,6 +188,13 @@ async fn hear(controller: &Controller, node: &str, event: Event) {
         (Some(graph), None) => (None, format!("{graph}: {text}")),
         (graph, _) => (graph, text),
     };
-    let event = NewEvent { kind, node: Some(node.to_owned()), graph, tenant, text };
+    let report = report.map(|r| of_node(r, node));
+    let event = NewEvent { kind, node: Some(node.to_owned()), graph, tenant, text, report, keep };
     controller.events.publish_all(vec![event]).await;
+}
+
+/// What a query says of a node.
+fn of_node(mut report: Report, node: &str) -> Report {
+    report.readings.iter_mut().for_each(|r| r.node = Some(node.to_owned()));
+    report
 }

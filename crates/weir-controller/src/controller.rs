@@ -86,6 +86,8 @@ impl Controller {
             known: BTreeMap::new(),
             policies: store.policies()?,
             requests: store.requests()?,
+            queries: store.queries()?,
+            images: store.images()?,
             encrypts,
         };
         let controller = Arc::new(Controller {
@@ -144,8 +146,9 @@ impl Controller {
         graph: Option<&str>,
         text: impl Into<String>,
     ) {
-        let (node, graph) = (node.map(str::to_owned), graph.map(str::to_owned));
-        self.events.publish_all(vec![NewEvent { kind, node, graph, tenant: None, text: text.into() }]).await;
+        let node = node.map(str::to_owned);
+        let event = NewEvent { node, text: text.into(), ..NewEvent::of(kind, graph) };
+        self.events.publish_all(vec![event]).await;
     }
 
     /// The graph of that identifier.

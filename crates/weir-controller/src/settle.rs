@@ -19,7 +19,10 @@ impl Controller {
     /// It does not answer.
     pub async fn settle(&self, node: &str) -> Result<(), FleetError> {
         let begun = Instant::now();
-        let done = self.settle_now(node).await;
+        let done = match self.settle_now(node).await {
+            Ok(()) => self.settle_queries(node).await,
+            failed => failed,
+        };
         self.reconcile.observe(begun.elapsed());
         done
     }

@@ -1,6 +1,8 @@
 //! What the controller must remember: its nodes, the tokens by which more may join, and the graphs of the domain with the nodes that
 //! they are on. One SQLite file; only what is wanted stands there, what is so is asked of the nodes.
 
+mod added;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -47,6 +49,8 @@ CREATE TABLE IF NOT EXISTS generation (one INTEGER PRIMARY KEY CHECK (one = 1), 
 INSERT OR IGNORE INTO generation VALUES (1, 0);
 CREATE TABLE IF NOT EXISTS runs (first INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE) STRICT;
 CREATE TABLE IF NOT EXISTS doubts (graph TEXT PRIMARY KEY) STRICT;
+CREATE TABLE IF NOT EXISTS images (name TEXT PRIMARY KEY, manifest TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS queries (name TEXT PRIMARY KEY, query TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS policies (name TEXT PRIMARY KEY, policy TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS requests (number INTEGER PRIMARY KEY AUTOINCREMENT, request TEXT NOT NULL) STRICT;
 INSERT OR IGNORE INTO history (graph, revision, tenant, desired)

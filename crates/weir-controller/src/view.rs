@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_api::domain::Domain;
 use weir_api::graphs::GraphSummary;
+use weir_api::queries::Query;
 use weir_auth::quota::Usage;
 
 use crate::policy::Policies;
@@ -40,6 +41,10 @@ pub struct View {
     pub policies: Policies,
     /// The requests for processing.
     pub requests: BTreeMap<u64, Kept>,
+    /// The manifests of images that were added to the domain.
+    pub images: BTreeMap<String, String>,
+    /// The queries of the domain.
+    pub queries: BTreeMap<String, Query>,
     /// Whether tunnels between nodes are encrypted.
     pub encrypts: bool,
 }

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accounts;
+mod added;
 mod apply;
 pub mod archives;
 pub mod candidates;
@@ -39,6 +40,7 @@ mod perform;
 pub mod plan;
 mod process;
 pub mod proof;
+mod queries;
 pub mod reconcile;
 pub mod resolve;
 pub mod resources;

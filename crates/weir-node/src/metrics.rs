@@ -52,26 +52,26 @@ impl Drop for Timer<'_> {
 }
 
 /// A function of a graph.
-struct Function<'a> {
-    id: &'a str,
+pub(crate) struct Function<'a> {
+    pub(crate) id: &'a str,
     kind: &'static str,
     element: &'a str,
-    inline: bool,
+    pub(crate) inline: bool,
     ports: usize,
     interfaces: &'a [String],
     up: bool,
-    usage: Usage,
+    pub(crate) usage: Usage,
     drops: BTreeMap<String, u64>,
 }
 
 /// A graph with what is known of it.
-struct Counted<'a> {
-    id: &'a str,
-    tenant: &'a str,
+pub(crate) struct Counted<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) tenant: &'a str,
     entry: &'a Entry,
     up: bool,
     figures: Option<&'a GraphFigures>,
-    functions: Vec<Function<'a>>,
+    pub(crate) functions: Vec<Function<'a>>,
 }
 
 impl Counted<'_> {
@@ -87,7 +87,7 @@ impl Counted<'_> {
     }
 
     /// What went into a function, and what came out of it.
-    fn passed(&self, f: &Function<'_>) -> [(&'static str, u64, u64); 2] {
+    pub(crate) fn passed(&self, f: &Function<'_>) -> [(&'static str, u64, u64); 2] {
         let (mut into, mut out) = ((0, 0), (0, 0));
         for port in 0..f.ports {
             let (from, to) = weir_switch::config::counters(f.element, f.inline, port);
@@ -122,7 +122,7 @@ impl Counted<'_> {
     }
 
     /// Bytes of tables by function.
-    fn memory(&self) -> HashMap<&str, u64> {
+    pub(crate) fn memory(&self) -> HashMap<&str, u64> {
         let mut sums = HashMap::new();
         for table in self.figures.iter().flat_map(|f| &f.tables) {
             *sums.entry(self.of(&table.element)).or_default() += table.bytes;
@@ -131,7 +131,7 @@ impl Counted<'_> {
     }
 
     /// Packets and cycles by function, of batches that were measured.
-    fn measured(&self) -> BTreeMap<&str, (u64, u64)> {
+    pub(crate) fn measured(&self) -> BTreeMap<&str, (u64, u64)> {
         let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for element in self.figures.iter().flat_map(|f| &f.profile) {
             let (packets, cycles) = sums.entry(self.of(&element.element)).or_default();
@@ -144,6 +144,13 @@ impl Counted<'_> {
 }
 
 impl<D: DataPlane> Node<D> {
+    /// A graph with what its functions count.
+    pub(crate) async fn count<'a>(&self, entry: &'a Entry, figures: &'a GraphFigures) -> Counted<'a> {
+        let (id, tenant) = (entry.graph.id.as_str(), entry.graph.tenant().unwrap_or_default());
+        let functions = self.functions(id, entry, true).await;
+        Counted { id, tenant, entry, up: true, figures: Some(figures), functions }
+    }
+
     /// The metrics: of graphs that may be read, and with `node` of the node itself.
     pub(crate) async fn metrics(&self, may: impl Fn(Graph<'_>) -> bool, node: bool) -> String {
         let begun = Instant::now();

@@ -23,6 +23,8 @@ use crate::membership::Membership;
 use crate::metrics::Times;
 use crate::perform::{Runtime, StepError};
 use crate::proof::{Proofs, follows_document};
+use crate::queries::core::Queries;
+use crate::queries::measure::Meter;
 use crate::resources::Resources;
 use crate::store::Store;
 use crate::view::Failure;
@@ -60,6 +62,8 @@ pub struct Node<D> {
     /// Run the functions that are not inline.
     pub drivers: Drivers,
     images: Vec<PathBuf>,
+    /// Where images are that were added over REST, if there is a place.
+    pub(crate) added: Option<PathBuf>,
     archives: Option<Arc<Archives>>,
     /// The public key of its ends of encrypted tunnels.
     pub(crate) wireguard: Option<WireGuardKey>,
@@ -83,6 +87,12 @@ pub struct Node<D> {
     pub(crate) unconfirmed: Notify,
     /// Whether the node has a controller.
     pub membership: Membership,
+    /// The queries that stand here.
+    pub(crate) queries: Mutex<Queries>,
+    /// A query was set.
+    pub(crate) queried: Notify,
+    /// What the processor time of inline functions is reckoned from.
+    pub(crate) meter: Mutex<Meter>,
 }
 
 /// Graphs, each as it is desired, or not at all.
@@ -100,6 +110,10 @@ impl<D: DataPlane> Node<D> {
             pending: s.pending,
         };
         let graphs = store.graphs()?.into_iter().map(|(id, s)| (id, entry(s))).collect();
+        let mut queries = Queries::default();
+        for q in store.queries()? {
+            queries.put(0, &q.name, q.query, q.of_domain, q.ended);
+        }
         let plane = Arc::new(plane);
         Ok(Node {
             runtime: tokio::sync::Mutex::new(Runtime::new(plane.clone(), store.clone())),
@@ -109,6 +123,7 @@ impl<D: DataPlane> Node<D> {
             store,
             drivers: Drivers::default(),
             images,
+            added: None,
             archives: None,
             wireguard: None,
             workers: 1,
@@ -121,6 +136,9 @@ impl<D: DataPlane> Node<D> {
             times: Times::default(),
             unconfirmed: Notify::new(),
             membership: Membership::default(),
+            queries: Mutex::new(queries),
+            queried: Notify::new(),
+            meter: Mutex::default(),
         })
     }
 

@@ -24,6 +24,7 @@ use crate::domain;
 use crate::engine::{Engine, EngineEvent, EnginePlace};
 use crate::join::{Join, JoinError, Member};
 use crate::node::Node;
+use crate::queries;
 use crate::resources::Resources;
 use crate::rest::router;
 use crate::store::Store;
@@ -144,6 +145,14 @@ pub enum NodeError {
         /// Why.
         source: std::io::Error,
     },
+    /// A folder cannot be made.
+    #[error("cannot make the folder {}", .path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// Its certificates cannot be read or written.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -193,6 +202,8 @@ pub async fn serve(
     let process = Process::new(sockets.clone(), options.zygote);
     let dpdk = Dpdk::new(sockets.clone(), options.launcher.clone());
     let archives = options.store.with_extension("images");
+    let added = options.store.with_extension("added-images");
+    std::fs::create_dir_all(&added).map_err(|source| NodeError::Folder { path: added.clone(), source })?;
     let vm = Vm::new(functions.clone(), sockets, options.launcher);
     let drivers = Drivers::default()
         .with(Hosted::new(functions.clone(), process, notices.clone()))
@@ -220,6 +231,7 @@ pub async fn serve(
     let node = node
         .with_resources(options.resources, options.overcommit)
         .with_archives(archives)
+        .with_added_images(added)
         .with_wireguard(tunnel_key)
         .with_workers(options.workers);
     let node = node.with_memory(options.graph_memory).with_drivers(drivers).with_containers(containers);
@@ -242,6 +254,7 @@ pub async fn serve(
     let maintaining = tokio::spawn(maintain(node.clone(), wake));
     let describing = tokio::spawn(domain::watch(node.clone()));
     let going_back = tokio::spawn(go_back(node.clone()));
+    let querying = tokio::spawn(queries::watch(node.clone()));
 
     let router = router(node.clone());
     let joined = member.map(|m| tokio::spawn(m.run(node.clone(), router.clone())));
@@ -252,6 +265,7 @@ pub async fn serve(
     maintaining.abort();
     describing.abort();
     going_back.abort();
+    querying.abort();
     node.quiesce().await;
     listening.abort();
     listening_to_functions.abort();

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use weir_api::mark::Mark;
+use weir_api::queries::{Query, StandingQuery};
 use weir_store::history::{self, Note};
 use weir_store::{Database, Result, Schema, StoreError};
 
@@ -40,6 +41,12 @@ CREATE TABLE IF NOT EXISTS drift (
     PRIMARY KEY (graph, function, handler)
 ) STRICT;
 CREATE TABLE IF NOT EXISTS controllers (owner TEXT PRIMARY KEY, mark TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS queries (
+    name TEXT PRIMARY KEY,
+    query TEXT NOT NULL,
+    of_domain INTEGER NOT NULL,
+    ended INTEGER NOT NULL
+) STRICT;
 INSERT OR IGNORE INTO history (graph, revision, tenant, desired)
     SELECT id, revision, json_extract(desired, '$.document.tenant'), desired FROM graphs;
 ";
@@ -95,6 +102,40 @@ impl Store {
             Ok((id, Stored { graph, revision, pending }))
         };
         rows.into_iter().map(read).collect()
+    }
+
+    /// The queries that stand, or have ended.
+    pub fn queries(&self) -> Result<Vec<StandingQuery>> {
+        let rows: Vec<(String, String, bool, bool)> = self.with(|db| {
+            let mut q = db.prepare("SELECT name, query, of_domain, ended FROM queries ORDER BY name")?;
+            q.query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)))?.collect()
+        })?;
+        let read = |(name, text, of_domain, ended): (String, String, bool, bool)| {
+            let query = serde_json::from_str(&text).map_err(|e| StoreError::Corrupt {
+                path: self.path().to_owned(),
+                what: format!("query {name} cannot be read: {e}"),
+            })?;
+            Ok(StandingQuery { name, query, ended, of_domain })
+        };
+        rows.into_iter().map(read).collect()
+    }
+
+    /// Keeps a query.
+    pub fn keep_query(&self, name: &str, query: &Query, of_domain: bool, ended: bool) -> Result<()> {
+        let text = serde_json::to_string(query)
+            .map_err(|e| StoreError::Other { path: self.path().to_owned(), what: e.to_string() })?;
+        let put = "INSERT OR REPLACE INTO queries VALUES (?1, ?2, ?3, ?4)";
+        self.with(|db| db.execute(put, params![name, text, of_domain, ended]).map(drop))
+    }
+
+    /// Notes that a query has ended.
+    pub fn end_query(&self, name: &str) -> Result<()> {
+        self.with(|db| db.execute("UPDATE queries SET ended = 1 WHERE name = ?1", [name]).map(drop))
+    }
+
+    /// Forgets a query.
+    pub fn remove_query(&self, name: &str) -> Result<()> {
+        self.with(|db| db.execute("DELETE FROM queries WHERE name = ?1", [name]).map(drop))
     }
 
     /// Writes new or changed graphs, keeping what they replace and what is noted of the change; gives the new revisions.

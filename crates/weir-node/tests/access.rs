@@ -103,10 +103,13 @@ fn graph_of(tenant: Option<&str>) -> String {
     firewall("allow all").replace("tenant: t1\n", &tenant)
 }
 
+const QUESTION: &str = r#"{"measure": "mem_util", "graph": "fw"}"#;
+const QUERY: &str = r#"{"ask": {"measure": "mem_util", "graph": "fw"}, "every": 60000}"#;
+
 /// Every route, a request of it about graph fw of tenant acme, and who may: the operator, a reader of everything, acme, a reader
 /// of acme's, acme limited to the graph, acme limited to function fw of it, and the tenant evil. Who has no login may nothing but
 /// what is `open`. A request that is allowed need not succeed: it may be wrong otherwise.
-const ROUTES: [(&str, &str, &str, &str); 40] = [
+const ROUTES: [(&str, &str, &str, &str); 47] = [
     ("delete /graphs/{id}", "/graphs/fw", "", "x - x - x - -"),
     ("delete /keys/{name}", "/keys/nobody", "", "x - - - - - -"),
     ("delete /tenants/{name}", "/tenants/nobody", "", "x - - - - - -"),
@@ -133,9 +136,16 @@ const ROUTES: [(&str, &str, &str, &str); 40] = [
     ("get /health", "/health", "", "open"),
     ("get /images", "/images", "", "x x x x x x x"),
     ("get /images/{name}", "/images/firewall", "", "x x x x x x x"),
+    ("delete /images/{name}", "/images/nobody", "", "x - - - - - -"),
+    ("put /images/{name}", "/images/nobody", "name: other", "x - - - - - -"),
     ("get /keys", "/keys", "", "x x - - - - -"),
     ("get /metrics", "/metrics", "", "x x x x x x x"),
     ("get /openapi.json", "/openapi.json", "", "open"),
+    ("delete /queries/{name}", "/queries/nobody", "", "x x x x x x x"),
+    ("get /queries", "/queries", "", "x x x x x x x"),
+    ("get /queries/{name}", "/queries/nobody", "", "x x x x x x x"),
+    ("put /queries/{name}", "/queries/new", QUERY, "x x x x x - -"),
+    ("post /measure", "/measure", QUESTION, "x x x x x - -"),
     ("get /tenants", "/tenants", "", "x x x x x x x"),
     ("get /tenants/{name}", "/tenants/acme", "", "x x x x - - -"),
     ("get /whoami", "/whoami", "", "x x x x x x x"),

@@ -77,13 +77,14 @@ impl Events {
                 graph: n.graph.clone(),
                 tenant: n.tenant.clone(),
                 text: n.text.clone(),
+                report: n.report.clone(),
             };
             events.iter().map(event).collect::<Vec<_>>()
         };
         let store = self.store.clone();
-        let kept = match events[..] {
-            [NewEvent { kind: Kind::Print, .. }] => None,
-            _ => blocking(&self.store, move || {
+        let kept = match events.iter().any(|e| e.keep) {
+            false => None,
+            true => blocking(&self.store, move || {
                 let result = store.log(&events);
                 result.map_err(|e| tracing::error!("an event was not kept: {e}")).ok()
             })

@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OptionalExtension, params};
 use weir_api::events::{Event, Kind};
+use weir_api::queries::Report;
 
 use crate::{Database, Result};
 
@@ -20,9 +21,9 @@ CREATE TABLE IF NOT EXISTS events (
 ) STRICT;
 ";
 
-/// Events of earlier versions had neither node nor tenant.
+/// Events of earlier versions had neither node nor tenant, and no reports.
 pub(crate) fn upgrade(db: &Connection) -> rusqlite::Result<()> {
-    for column in ["node", "tenant"] {
+    for column in ["node", "tenant", "report"] {
         let known = "SELECT 1 FROM pragma_table_info('events') WHERE name = ?1";
         if db.query_row(known, [column], |_| Ok(())).optional()?.is_none() {
             db.execute_batch(&format!("ALTER TABLE events ADD COLUMN {column} TEXT"))?;
@@ -32,7 +33,7 @@ pub(crate) fn upgrade(db: &Connection) -> rusqlite::Result<()> {
 }
 
 /// An event that has no number yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct NewEvent {
     /// What happened.
     pub kind: Kind,
@@ -44,12 +45,24 @@ pub struct NewEvent {
     pub tenant: Option<String>,
     /// More, for people.
     pub text: String,
+    /// What a query has to say.
+    pub report: Option<Report>,
+    /// Whether it is kept for those who come later.
+    pub keep: bool,
 }
 
 impl NewEvent {
     /// One without a text, of no node and no tenant.
     pub fn of(kind: Kind, graph: Option<&str>) -> NewEvent {
-        NewEvent { kind, node: None, graph: graph.map(str::to_owned), tenant: None, text: String::new() }
+        NewEvent {
+            kind,
+            node: None,
+            graph: graph.map(str::to_owned),
+            tenant: None,
+            text: String::new(),
+            report: None,
+            keep: kind != Kind::Print,
+        }
     }
 }
 
@@ -60,14 +73,16 @@ impl Database {
         self.with(|db| {
             let tx = db.transaction()?;
             let mut logged = Vec::new();
-            for NewEvent { kind, node, graph, tenant, text } in events {
+            for NewEvent { kind, node, graph, tenant, text, report, .. } in events {
                 let insert =
-                    "INSERT INTO events (time, kind, node, graph, tenant, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-                let values = params![time, kind.name(), node, graph, tenant, text];
+                    "INSERT INTO events (time, kind, node, graph, tenant, text, report) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+                let said = report.as_ref().and_then(|r| serde_json::to_string(r).ok());
+                let values = params![time, kind.name(), node, graph, tenant, text, said];
                 tx.prepare_cached(insert)?.execute(values)?;
                 let id = Some(tx.last_insert_rowid() as u64);
                 let (node, graph, tenant) = (node.clone(), graph.clone(), tenant.clone());
-                logged.push(Event { id, time, kind: *kind, node, graph, tenant, text: text.clone() });
+                let (text, report) = (text.clone(), report.clone());
+                logged.push(Event { id, time, kind: *kind, node, graph, tenant, text, report });
             }
             let last = logged.last().and_then(|e| e.id).unwrap_or(0);
             tx.execute("DELETE FROM events WHERE id <= ?1", [last.saturating_sub(MAX_EVENTS)])?;
@@ -85,7 +100,7 @@ impl Database {
     ) -> Result<Vec<Event>> {
         let mut events: Vec<Event> = self.with(|db| {
             let mut q = db.prepare(
-                "SELECT id, time, kind, graph, text, node, tenant FROM events WHERE ?1 IS NULL OR graph = ?1
+                "SELECT id, time, kind, graph, text, node, tenant, report FROM events WHERE ?1 IS NULL OR graph = ?1
                  ORDER BY id DESC",
             )?;
             let all = q.query_map([graph], event)?;
@@ -100,7 +115,7 @@ impl Database {
     pub fn events_after(&self, id: u64, limit: u32) -> Result<Vec<Event>> {
         self.with(|db| {
             let mut q = db.prepare(
-                "SELECT id, time, kind, graph, text, node, tenant FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
+                "SELECT id, time, kind, graph, text, node, tenant, report FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
             )?;
             let id = i64::try_from(id).unwrap_or(i64::MAX);
             q.query_map(params![id, limit], event)?.collect()
@@ -113,7 +128,8 @@ fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
     let kind: String = row.get(2)?;
     let kind = Kind::from_name(&kind);
     let (graph, text, node, tenant) = (row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?);
-    Ok(Event { id: Some(row.get(0)?), time: row.get(1)?, kind, node, graph, tenant, text })
+    let report = row.get::<_, Option<String>>(7)?.and_then(|text| serde_json::from_str(&text).ok());
+    Ok(Event { id: Some(row.get(0)?), time: row.get(1)?, kind, node, graph, tenant, text, report })
 }
 
 #[cfg(test)]

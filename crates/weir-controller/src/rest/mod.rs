@@ -7,6 +7,7 @@ mod metrics;
 mod nodes;
 mod policies;
 mod proxy;
+mod queries;
 mod requests;
 mod streams;
 #[cfg(test)]
@@ -127,9 +128,12 @@ pub(crate) fn router(app: App) -> Router {
         .route(&graph("functions/{function}/inside"), get(proxy::inside))
         .route("/plan", post(graphs::plan))
         .route("/images", get(proxy::images))
-        .route("/images/{name}", get(proxy::image))
+        .route("/images/{name}", get(proxy::image).put(proxy::put_image).delete(proxy::delete_image))
         .route("/devices", get(proxy::devices))
         .route("/domain", get(proxy::domain))
+        .route("/queries", get(queries::list))
+        .route("/queries/{name}", get(queries::get).put(queries::put).delete(queries::delete))
+        .route("/measure", post(queries::measure))
         .route("/metrics", get(metrics::get))
         .route("/events", get(nodes::events))
         .route("/events/kept", get(nodes::kept))

@@ -13,8 +13,10 @@ use weir_api::images::{ImageDetails, ImageList};
 use weir_api::node::DeviceList;
 use weir_api::problem::Problem;
 use weir_auth::{Action, Function};
+use weir_rest::body::{Received, bytes};
 use weir_rest::extract::Path;
 use weir_rest::login::Caller;
+use weir_rest::to_the_end;
 
 use super::App;
 
@@ -131,7 +133,10 @@ pub(super) async fn node(
 }
 
 /// What each node that is connected answers, by name.
-async fn each<T: DeserializeOwned + Send + 'static>(app: &App, path: &'static str) -> BTreeMap<String, T> {
+pub(super) async fn each<T: DeserializeOwned + Send + 'static>(
+    app: &App,
+    path: &'static str,
+) -> BTreeMap<String, T> {
     let mut asked = tokio::task::JoinSet::new();
     for node in app.fleet.names() {
         let fleet = app.fleet.clone();
@@ -182,6 +187,32 @@ pub(super) async fn image(
         }
     }
     Err(last)
+}
+
+/// Adds an image to all nodes, or changes one that was added so.
+pub(super) async fn put_image(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+    body: Received,
+) -> Result<Json<ImageDetails>, Problem> {
+    caller.may(&Action::ChangeImages)?;
+    let manifest = String::from_utf8(bytes(body)?.to_vec())
+        .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not UTF-8 text: {e}")))?;
+    caller.summary(format!("image {name}"));
+    to_the_end(async move { app.put_image(&name, manifest).await }).await.map(Json)
+}
+
+/// Removes an image that was added so.
+pub(super) async fn delete_image(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    caller.may(&Action::ChangeImages)?;
+    caller.summary(format!("image {name}"));
+    to_the_end(async move { app.remove_image(&name).await }).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// The interfaces of all nodes, as `NODE:INTERFACE`.

@@ -38,6 +38,9 @@ const PEOPLE: [Person; 7] = [
 const DOCUMENT: &str = "id: fw\nname: fw\ntenant: acme\nsaps: [{id: a, type: interface, interface: {if-name: lan}}]\n\
     flowrules: [{id: r, priority: 1, match: {port_in: 'sap:a'}, actions: {output_to_port: 'sap:a'}}]\n";
 
+const QUESTION: &str = r#"{"measure": "mem_util", "graph": "fw"}"#;
+const QUERY: &str = r#"{"ask": {"measure": "mem_util", "graph": "fw"}, "every": 60000}"#;
+
 /// Every route, a request of it about graph fw of tenant acme, and who may: the operator, a reader of everything, acme, a reader
 /// of acme's, acme limited to the graph, acme limited to function fw of it, and the tenant evil. `open`: who has no login may. A request
 /// that is allowed need not succeed: no node is connected.
@@ -70,6 +73,8 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("get /health", "/health", "", "open"),
     ("get /images", "/images", "", "x x x x x x x"),
     ("get /images/{name}", "/images/firewall", "", "x x x x x x x"),
+    ("delete /images/{name}", "/images/nobody", "", "x - - - - - -"),
+    ("put /images/{name}", "/images/nobody", "name: other", "x - - - - - -"),
     ("get /keys", "/keys", "", "x x - - - - -"),
     ("get /links", "/links", "", "x x - - - - -"),
     ("get /metrics", "/metrics", "", "x x x x x x x"),
@@ -83,6 +88,11 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("delete /requests/{id}", "/requests/request-1", "", "x - x - - - -"),
     ("post /requests", "/requests", "FromNetfront -> ToNetfront;", "x - x - - - x"),
     ("post /requests/query", "/requests/query", "noloops", "x x x x - - x"),
+    ("delete /queries/{name}", "/queries/nobody", "", "x x x x x x x"),
+    ("get /queries", "/queries", "", "x x x x x x x"),
+    ("get /queries/{name}", "/queries/nobody", "", "x x x x x x x"),
+    ("put /queries/{name}", "/queries/new", QUERY, "x x x x x - -"),
+    ("post /measure", "/measure", QUESTION, "x x x x x - -"),
     ("get /tenants", "/tenants", "", "x x x x x x x"),
     ("get /tenants/{name}", "/tenants/acme", "", "x x x x - - -"),
     ("get /whoami", "/whoami", "", "x x x x x x x"),

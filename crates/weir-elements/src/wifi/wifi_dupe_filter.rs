@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::HEADER;
 use crate::prelude::*;
 
@@ -30,6 +32,11 @@ element! {
         /// The stations, one a line: address, duplicates, last sequence number and fragment number. A traffic
         /// identifier stands behind the address.
         read stats = |_, s| Ok(stats(s)),
+        /// The same in numbers, one a line: address, duplicates, how many sequence numbers follow, and these, the newest last (Scylla paper,
+        /// listing 4). The identifiers of a station count together.
+        read dupes_table = |_, s| Ok(dupes_table(s)),
+        /// Sets an entry: what `dupes_table` says, as one line.
+        write dupes_table = |e, s, v| set_entry(s, v, e.timeout),
         /// Whether duplicates are printed.
         cell debug: bool,
         /// Forgets all stations, and sets `dupes` to 0.
@@ -171,6 +178,43 @@ fn stats(s: &State<'_>) -> String {
         .collect();
     lines.sort();
     lines.concat()
+}
+
+/// Duplicates and last sequence numbers by station.
+fn dupes_table(s: &State<'_>) -> String {
+    let table = s.table("stations");
+    let mut stations: BTreeMap<[u8; 6], (u64, Vec<u16>)> = BTreeMap::new();
+    for &(slot, _) in &table.rows() {
+        let (dupes, numbers_of) = stations.entry(address(table.key(slot, 0) as u64).0).or_default();
+        *dupes += table.get(slot, 1) as u64;
+        numbers_of.push(numbers(table.get(slot, 0) as u16).0);
+    }
+    let line = |(station, (dupes, last)): (&[u8; 6], &(u64, Vec<u16>))| {
+        let last: String = last.iter().map(|n| format!(" {n}")).collect();
+        format!("{} {dupes} {}{last}\n", EtherAddr(*station), last.split_whitespace().count())
+    };
+    stations.iter().map(line).collect()
+}
+
+/// Sets the entry of a station, without a traffic identifier.
+fn set_entry(s: &mut State<'_>, text: &str, timeout: Duration) -> Result<(), String> {
+    let form = "write 'ADDRESS DUPLICATES COUNT NUMBER…', with as many sequence numbers from 0 to 4095 as COUNT says, at least one";
+    let mut words = text.split_whitespace();
+    let station = EtherAddr::from_arg(words.next().ok_or(form)?)?;
+    let dupes: u32 = words.next().and_then(|w| w.parse().ok()).ok_or(form)?;
+    let count: usize = words.next().and_then(|w| w.parse().ok()).ok_or(form)?;
+    let all: Vec<u16> =
+        words.map(|w| w.parse().ok().filter(|n| *n < 4096).ok_or(form)).collect::<Result<_, _>>()?;
+    let last = all.last().copied().filter(|_| all.len() == count).ok_or(form)?;
+    let [a, b, c, d, e, f] = station.0;
+    let key = u128::from(u64::from_be_bytes([a, b, c, d, e, f, 0, 0]));
+    if let Some(slot) = s.table("stations").lookup(&[key]) {
+        s.remove("stations", slot);
+    }
+    let ttl = u64::try_from(timeout.as_nanos()).ok().filter(|t| *t > 0);
+    let row = Row { ttl, ..Row::exact(&[key], &[(last << 4).swap_bytes().into(), dupes.into()]) };
+    let now = s.now;
+    s.table_mut("stations").insert_row(&row, now).map(|_| ()).map_err(|e| e.to_string())
 }
 
 #[cfg(test)]
@@ -317,5 +361,26 @@ mod tests {
         let class = crate::class_named("WifiDupeFilter").unwrap();
         let errors = class.configure(&["CAPACITY 0".into()]).err().unwrap();
         assert!(errors[0].contains("CAPACITY: 0 stations; write a number from 1 to"), "{errors:?}");
+    }
+
+    #[test]
+    fn the_table_is_read_and_set_in_numbers() {
+        let mut e = filter(&[]);
+        assert!(passes(&mut e, &frame([DATA, 0], 258, 0, b"x")));
+        let before = e.read("dupes_table");
+        let (station, rest) = before.trim().split_once(' ').unwrap();
+        assert!(rest.starts_with("0 1 "), "{before}");
+        e.write("dupes_table", &format!("{station} 215 3 1323 2324 1325")).unwrap();
+        e.write("dupes_table", "a0:d3:c1:a8:e4:c3 7 1 4095").unwrap();
+        let after = e.read("dupes_table");
+        assert!(
+            after.contains(&format!("{station} 215 1 1325\n")) && after.contains(" 7 1 4095\n"),
+            "{after}"
+        );
+        for wrong in
+            ["", "x 1 1 1", "a0:d3:c1:a8:e4:c3 1 2 1", "a0:d3:c1:a8:e4:c3 1 1 4096", "a0:d3:c1:a8:e4:c3 1 0"]
+        {
+            assert!(e.write("dupes_table", wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -57,6 +57,14 @@ impl<D: DataPlane> Node<D> {
         self
     }
 
+    /// With a folder for images that are added over REST; those of other directories come first.
+    #[must_use]
+    pub fn with_added_images(mut self, folder: PathBuf) -> Node<D> {
+        self.images.push(folder.clone());
+        self.added = Some(folder);
+        self
+    }
+
     /// With the public key of its ends of encrypted tunnels.
     #[must_use]
     pub fn with_wireguard(mut self, key: WireGuardKey) -> Node<D> {

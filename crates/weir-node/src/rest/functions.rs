@@ -14,10 +14,11 @@ use weir_api::node::Health;
 use weir_api::problem::Problem;
 use weir_auth::Action;
 use weir_model::template::TemplatePort;
-use weir_protocol::{Answer, Command};
+use weir_protocol::Command;
 use weir_rest::body::{Received, bytes};
 use weir_rest::extract::{Path, Query};
 use weir_rest::login::Caller;
+use weir_rest::to_the_end;
 
 use super::{App, entry, log};
 use crate::compute::Compute;
@@ -30,7 +31,7 @@ use crate::proof;
 use weir_model::nearest::nearest;
 
 /// A function of a graph.
-fn function<'e>(e: &'e Entry, function: &str) -> Result<&'e FunctionRuntime, Problem> {
+pub(crate) fn function<'e>(e: &'e Entry, function: &str) -> Result<&'e FunctionRuntime, Problem> {
     if let Some(c) = e.graph.composed.iter().find(|c| c.id == function) {
         let detail =
             format!("function '{function}' is made of functions: ask for one of {}", c.functions.join(", "));
@@ -51,6 +52,15 @@ fn handler(f: &FunctionRuntime, name: &str) -> Result<PublicHandler, Problem> {
         let detail = format!("function '{}' has no public handler '{name}'{hint}; it has: {known}", f.id);
         Problem::new(StatusCode::NOT_FOUND, detail)
     })
+}
+
+/// A public handler that can be read.
+pub(crate) fn readable(f: &FunctionRuntime, name: &str) -> Result<PublicHandler, Problem> {
+    let public = handler(f, name)?;
+    if !public.readable {
+        return Err(Problem::new(StatusCode::FORBIDDEN, format!("'{name}' can only be written")));
+    }
+    Ok(public)
 }
 
 /// The instance of a function that is not inline, and its driver.
@@ -150,18 +160,7 @@ pub(super) async fn read(
 ) -> Result<String, Problem> {
     let e = entry(&app, &caller, &id)?;
     caller.may(&Action::ReadHandler(e.function(&function)))?;
-    let f = self::function(&e, &function)?;
-    let public = handler(f, &name)?;
-    if !public.readable {
-        return Err(Problem::new(StatusCode::FORBIDDEN, format!("'{name}' can only be written")));
-    }
-    if f.kind != Kind::Inline {
-        return Ok(app.drivers.get(f.kind)?.read(&InstanceId::new(&id, &function), &public.handler).await?);
-    }
-    match app.plane.call(Command::Read { graph: id, handler: public.handler }).await? {
-        Answer::Text { text } => Ok(text),
-        other => Err(Problem::new(StatusCode::BAD_GATEWAY, format!("the data plane answered {other:?}"))),
-    }
+    app.read_public(&e, &function, &name).await
 }
 
 /// Writes a public handler of a function; the body is what to write. What is written lasts until the graph is applied again
@@ -258,8 +257,13 @@ pub(super) async fn image(
         let detail = format!("there is no image '{name}'{hint}{broken}");
         return Err(Problem::new(StatusCode::NOT_FOUND, detail));
     };
+    Ok(Json(details(t)))
+}
+
+/// All of an image.
+fn details(t: &weir_model::template::Template) -> ImageDetails {
     let port = |p: &TemplatePort| ImagePort { name: p.name.to_string(), doc: p.doc.clone() };
-    Ok(Json(ImageDetails {
+    ImageDetails {
         name: t.name.to_string(),
         kind: t.implementation.kind().to_owned(),
         version: t.version.as_ref().map(ToString::to_string),
@@ -278,7 +282,51 @@ pub(super) async fn image(
                 doc: h.doc.clone(),
             })
             .collect(),
-    }))
+    }
+}
+
+/// Adds an image, or changes one that was added so: the body is its manifest (docs/function.md) with the Click script in it. Functions that
+/// run stay as they are until their graph is applied again.
+#[utoipa::path(put, path = "/images/{name}", tag = "images", operation_id = "put_image",
+    params(("name" = String, Path, description = "The image's name.")),
+    request_body(content = String, content_type = "application/yaml"),
+    responses(
+        (status = 200, body = ImageDetails, description = "The image."),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "The manifest has mistakes."),
+        (status = 409, body = Problem, content_type = "application/problem+json", description = "There is another image of that name, or there are too many."),
+        (status = 422, body = Problem, content_type = "application/problem+json", description = "It cannot be added."),
+        (status = 507, body = Problem, content_type = "application/problem+json", description = "The disk is full."),
+    ))]
+pub(super) async fn put_image(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+    body: Received,
+) -> Result<Json<ImageDetails>, Problem> {
+    caller.may(&Action::ChangeImages)?;
+    let manifest = String::from_utf8(bytes(body)?.to_vec())
+        .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not UTF-8 text: {e}")))?;
+    caller.summary(format!("image {name}"));
+    let added = to_the_end(async move { app.add_image(&name, manifest).await }).await?;
+    Ok(Json(details(&added)))
+}
+
+/// Removes an image that was added over REST. What runs goes on.
+#[utoipa::path(delete, path = "/images/{name}", tag = "images", operation_id = "delete_image",
+    params(("name" = String, Path, description = "The image's name.")),
+    responses(
+        (status = 204, description = "It is removed."),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such image that was added."),
+    ))]
+pub(super) async fn delete_image(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    caller.may(&Action::ChangeImages)?;
+    caller.summary(format!("image {name}"));
+    to_the_end(async move { app.remove_image(&name).await }).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 fn access(access: weir_model::template::Access) -> &'static str {

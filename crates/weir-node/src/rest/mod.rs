@@ -8,6 +8,7 @@ mod log;
 mod metrics;
 mod openapi;
 mod problem;
+mod queries;
 mod streams;
 
 use std::sync::Arc;
@@ -32,6 +33,8 @@ use crate::engine::Engine;
 use crate::membership;
 use crate::node::{Entry, Node};
 
+pub(crate) use functions::{function, readable};
+
 /// What handlers get.
 pub(crate) type App = Arc<Node<Engine>>;
 
@@ -52,7 +55,7 @@ fn guarded() -> OpenApiRouter<App> {
         .routes(routes!(history::roll_back))
         .routes(routes!(history::confirm))
         .routes(routes!(functions::images))
-        .routes(routes!(functions::image))
+        .routes(routes!(functions::image, functions::put_image, functions::delete_image))
         .routes(routes!(devices::list))
         .routes(routes!(devices::domain))
         .routes(routes!(metrics::get))
@@ -60,6 +63,9 @@ fn guarded() -> OpenApiRouter<App> {
         .routes(routes!(streams::kept))
         .routes(routes!(streams::trace))
         .routes(routes!(streams::capture))
+        .routes(routes!(queries::list))
+        .routes(routes!(queries::get, queries::put, queries::delete))
+        .routes(routes!(queries::measure))
         .merge(login::routes::routes())
 }
 

@@ -142,7 +142,9 @@ mod tests {
         routes.sort();
         let expected = [
             "delete /graphs/{id}",
+            "delete /images/{name}",
             "delete /keys/{name}",
+            "delete /queries/{name}",
             "delete /tenants/{name}",
             "get /audit",
             "get /devices",
@@ -165,6 +167,8 @@ mod tests {
             "get /keys",
             "get /metrics",
             "get /openapi.json",
+            "get /queries",
+            "get /queries/{name}",
             "get /tenants",
             "get /tenants/{name}",
             "get /whoami",
@@ -173,12 +177,15 @@ mod tests {
             "post /graphs/{id}/confirm",
             "post /graphs/{id}/rollback",
             "post /graphs/{id}/trace",
+            "post /measure",
             "post /metrics/token",
             "post /plan",
             "put /graphs",
             "put /graphs/{id}",
             "put /graphs/{id}/functions/{function}/handlers/{name}",
+            "put /images/{name}",
             "put /keys/{name}",
+            "put /queries/{name}",
             "put /tenants/{name}",
         ];
         assert_eq!(routes, expected);

@@ -116,6 +116,7 @@ mod tests {
             graph: Some("fw".into()),
             tenant: None,
             text: "no interface eth9".into(),
+            report: None,
         };
         let line = text(&event, Ui::new(false, Color::Never));
         assert_eq!(line, "2024-02-29 12:34:56Z failed        fw: no interface eth9\n");

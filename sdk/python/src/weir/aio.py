@@ -30,6 +30,7 @@ from .models import (
     ImageList,
     KeyList,
     LinkList,
+    Measured,
     NewKey,
     NodeDetails,
     NodeList,
@@ -38,8 +39,13 @@ from .models import (
     Policy,
     PolicyList,
     PolicySettings,
+    Query,
+    QueryList,
+    Question,
     Quotas,
+    Reading,
     RevisionDetails,
+    StandingQuery,
     Tenant,
     TenantList,
     TenantSettings,
@@ -280,6 +286,16 @@ class AsyncGraphs(AsyncResource):
 class AsyncImages(AsyncResource):
     """Images: what functions are made from."""
 
+    async def put(self, name: str, manifest: str) -> ImageDetails:
+        """Adds an image, or changes one that was added so: its manifest (docs/function.md), with the Click script in it."""
+        headers = {"Content-Type": "application/yaml"}
+        response = await self._connection.send("PUT", path("images", name), body=manifest.encode(), headers=headers)
+        return read(ImageDetails, response)
+
+    async def remove(self, name: str) -> None:
+        """Removes an image that was added so. What runs goes on."""
+        check(await self._connection.send("DELETE", path("images", name)))
+
     async def list(self) -> ImageList:
         """All images, and what is wrong with others."""
         return read(ImageList, await self._connection.send("GET", path("images")))
@@ -347,6 +363,32 @@ class AsyncPolicies(AsyncResource):
     async def remove(self, name: str) -> None:
         """It is required no more."""
         check(await self._connection.send("DELETE", path("policies", name)))
+
+
+class AsyncQueries(AsyncResource):
+    """What nodes measure again and again; what they have to say comes with the events, of the kind `query`."""
+
+    async def list(self) -> list[StandingQuery]:
+        """Those that one may see."""
+        return read(QueryList, await self._connection.send("GET", path("queries"))).queries
+
+    async def get(self, name: str) -> StandingQuery:
+        """A query."""
+        return read(StandingQuery, await self._connection.send("GET", path("queries", name)))
+
+    async def put(self, name: str, query: Query) -> None:
+        """Sets it. The same again changes nothing."""
+        body = query.model_dump(exclude_none=True)
+        check(await self._connection.send_json("PUT", path("queries", name), body))
+
+    async def delete(self, name: str) -> None:
+        """It asks no more."""
+        check(await self._connection.send("DELETE", path("queries", name)))
+
+    async def measure(self, ask: Question) -> Sequence[Reading]:
+        """Measures once."""
+        body = ask.model_dump(exclude_none=True)
+        return read(Measured, await self._connection.send_json("POST", path("measure"), body)).readings
 
 
 class AsyncEvents(AsyncResource):
@@ -419,6 +461,7 @@ class AsyncClient:
         self.tenants = AsyncTenants(self._connection)
         self.keys = AsyncKeys(self._connection)
         self.policies = AsyncPolicies(self._connection)
+        self.queries = AsyncQueries(self._connection)
         self.events = AsyncEvents(self._connection)
 
     async def health(self) -> Health:

@@ -31,6 +31,7 @@ from .models import (
     ImageList,
     KeyList,
     LinkList,
+    Measured,
     NewKey,
     NodeDetails,
     NodeList,
@@ -39,8 +40,13 @@ from .models import (
     Policy,
     PolicyList,
     PolicySettings,
+    Query,
+    QueryList,
+    Question,
     Quotas,
+    Reading,
     RevisionDetails,
+    StandingQuery,
     Tenant,
     TenantList,
     TenantSettings,
@@ -275,6 +281,16 @@ class Graphs(Resource):
 class Images(Resource):
     """Images: what functions are made from."""
 
+    def put(self, name: str, manifest: str) -> ImageDetails:
+        """Adds an image, or changes one that was added so: its manifest (docs/function.md), with the Click script in it."""
+        headers = {"Content-Type": "application/yaml"}
+        response = self._connection.send("PUT", path("images", name), body=manifest.encode(), headers=headers)
+        return read(ImageDetails, response)
+
+    def remove(self, name: str) -> None:
+        """Removes an image that was added so. What runs goes on."""
+        check(self._connection.send("DELETE", path("images", name)))
+
     def list(self) -> ImageList:
         """All images, and what is wrong with others."""
         return read(ImageList, self._connection.send("GET", path("images")))
@@ -342,6 +358,32 @@ class Policies(Resource):
     def remove(self, name: str) -> None:
         """It is required no more."""
         check(self._connection.send("DELETE", path("policies", name)))
+
+
+class Queries(Resource):
+    """What nodes measure again and again; what they have to say comes with the events, of the kind `query`."""
+
+    def list(self) -> list[StandingQuery]:
+        """Those that one may see."""
+        return read(QueryList, self._connection.send("GET", path("queries"))).queries
+
+    def get(self, name: str) -> StandingQuery:
+        """A query."""
+        return read(StandingQuery, self._connection.send("GET", path("queries", name)))
+
+    def put(self, name: str, query: Query) -> None:
+        """Sets it. The same again changes nothing."""
+        body = query.model_dump(exclude_none=True)
+        check(self._connection.send_json("PUT", path("queries", name), body))
+
+    def delete(self, name: str) -> None:
+        """It asks no more."""
+        check(self._connection.send("DELETE", path("queries", name)))
+
+    def measure(self, ask: Question) -> Sequence[Reading]:
+        """Measures once."""
+        body = ask.model_dump(exclude_none=True)
+        return read(Measured, self._connection.send_json("POST", path("measure"), body)).readings
 
 
 class Events(Resource):
@@ -414,6 +456,7 @@ class Client:
         self.tenants = Tenants(self._connection)
         self.keys = Keys(self._connection)
         self.policies = Policies(self._connection)
+        self.queries = Queries(self._connection)
         self.events = Events(self._connection)
 
     def health(self) -> Health:

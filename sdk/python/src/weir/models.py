@@ -116,6 +116,21 @@ class ControllerLink(BaseModel):
     """
 
 
+class Counts(BaseModel):
+    """
+    Packets and bytes.
+    """
+
+    bytes: Annotated[int, Field(ge=0)]
+    """
+    Their bytes.
+    """
+    packets: Annotated[int, Field(ge=0)]
+    """
+    Packets.
+    """
+
+
 class DirectLink(BaseModel):
     """
     A link past the switch.
@@ -558,6 +573,21 @@ class Mistake(BaseModel):
     """
 
 
+class ModuleAddress(BaseModel):
+    """
+    Where a module is reached.
+    """
+
+    address: str
+    """
+    Its address, which is no other's: all protocols and ports of it are the module's.
+    """
+    name: str
+    """
+    The module.
+    """
+
+
 class NodeChange(BaseModel):
     """
     A change of a node.
@@ -695,6 +725,38 @@ class Problem(BaseModel):
     """
 
 
+class Question(BaseModel):
+    """
+    What to measure, and of what.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    function: Annotated[str | None, Field(max_length=256, min_length=1)] = None
+    """
+    The function of the graph; without one, all.
+    """
+    graph: Annotated[str | None, Field(max_length=64, min_length=1)] = None
+    """
+    The graph; without one, all that the tenant has.
+    """
+    handler: Annotated[str | None, Field(max_length=256, min_length=1)] = None
+    """
+    The public handler, for the measure `handler`.
+    """
+    measure: Literal[
+        "packets_count", "bytes_count", "cpu_util", "mem_util", "handler", "lqm"
+    ]
+    """
+    What is measured.
+    """
+    tenant: Annotated[str | None, Field(max_length=64, min_length=1)] = None
+    """
+    The tenant, if no graph is named; without one, all.
+    """
+
+
 class Quotas(BaseModel):
     """
     The limits of a tenant; without one there is none.
@@ -718,6 +780,60 @@ class Quotas(BaseModel):
     requests: Annotated[int | None, Field(ge=0)] = None
     """
     Most requests a second, with ten seconds' worth at once.
+    """
+
+
+class Rate(BaseModel):
+    """
+    Packets and bytes in a second.
+    """
+
+    bytes: float
+    """
+    Bytes a second.
+    """
+    packets: float
+    """
+    Packets a second.
+    """
+
+
+class Reading(BaseModel):
+    """
+    Something measured.
+    """
+
+    bytes: Annotated[int | None, Field(ge=0)] = None
+    """
+    Bytes of memory.
+    """
+    function: str | None = None
+    """
+    The function.
+    """
+    graph: str | None = None
+    """
+    The graph.
+    """
+    interface: str | None = None
+    """
+    The interface.
+    """
+    node: str | None = None
+    """
+    The node, in a domain.
+    """
+    receive_rate: Rate | None = None
+    received: Counts | None = None
+    send_rate: Rate | None = None
+    sent: Counts | None = None
+    text: str | None = None
+    """
+    What a handler says.
+    """
+    value: float | None = None
+    """
+    The value that conditions are about; none of what needs two looks, at the first.
     """
 
 
@@ -747,6 +863,25 @@ class RenewRequest(BaseModel):
     request: str
     """
     A request for a certificate (PKCS #10) in PEM.
+    """
+
+
+class Report(BaseModel):
+    """
+    What a query has to say.
+    """
+
+    ended: bool | None = None
+    """
+    Whether it was the last.
+    """
+    query: str
+    """
+    The query's name.
+    """
+    readings: list[Reading]
+    """
+    What was measured; with `when`, only that of which it began to hold.
     """
 
 
@@ -1197,6 +1332,24 @@ class Choice(BaseModel):
     """
 
 
+class Condition(BaseModel):
+    """
+    What holds of a value, or does not.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    relation: Literal["GT", "LT", "GE", "LE", "EQ"]
+    """
+    How it is compared.
+    """
+    value: float
+    """
+    With what.
+    """
+
+
 class DeviceStatus(BaseModel):
     """
     An interface. Counts are since the data plane opened it.
@@ -1321,6 +1474,7 @@ class Event(BaseModel):
         "node-offline",
         "policy",
         "domain",
+        "query",
         "print",
         "notice",
     ]
@@ -1331,6 +1485,7 @@ class Event(BaseModel):
     """
     The node of a domain, if one is concerned.
     """
+    report: Report | None = None
     tenant: str | None = None
     """
     The tenant that the graph belongs to, if it is one of a tenant's.
@@ -1642,6 +1797,17 @@ class LinkList(BaseModel):
     """
 
 
+class Measured(BaseModel):
+    """
+    What was measured.
+    """
+
+    readings: list[Reading]
+    """
+    One for each thing that there is.
+    """
+
+
 class NewKey(BaseModel):
     """
     A key to add.
@@ -1735,6 +1901,30 @@ class PolicySettings(BaseModel):
     """
 
 
+class Query(BaseModel):
+    """
+    A query that stands: each look is reported, or, with `when`, only one by which the condition begins to hold.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    ask: Question
+    """
+    What to measure.
+    """
+    every: Annotated[int, Field(ge=100, le=86400000)]
+    """
+    How often, in milliseconds.
+    """
+    times: Annotated[int | None, Field(ge=1)] = None
+    """
+    How many reports there are at most, at each node.
+    """
+    until: Condition | None = None
+    when: Condition | None = None
+
+
 class Record(BaseModel):
     """
     One change, or one that was refused.
@@ -1787,6 +1977,29 @@ class Record(BaseModel):
     who: Who
     """
     Who.
+    """
+
+
+class RequestFinding(BaseModel):
+    """
+    What was found about a requirement, or about the security rules for a module.
+    """
+
+    packet: str | None = None
+    """
+    A packet that shows it, if one does.
+    """
+    reason: str
+    """
+    Why, in a sentence.
+    """
+    requirement: str
+    """
+    The requirement as written; of a module's security `security MODULE REQUESTER`.
+    """
+    verdict: Literal["holds", "violated", "inconclusive"]
+    """
+    Whether it holds.
     """
 
 
@@ -1846,6 +2059,29 @@ class RevisionDetails(Revision):
     text: str | None = None
     """
     The document as it was written, if that is known and it has no secrets.
+    """
+
+
+class StandingQuery(BaseModel):
+    """
+    A query that stands, or has ended.
+    """
+
+    ended: bool
+    """
+    Whether it has ended: it stays until it is deleted.
+    """
+    name: str
+    """
+    Its name.
+    """
+    of_domain: bool | None = None
+    """
+    Whether a node's controller wants it there.
+    """
+    query: Query
+    """
+    What it asks.
     """
 
 
@@ -2037,6 +2273,70 @@ class PolicyList(BaseModel):
     policies: list[Policy]
     """
     By name.
+    """
+
+
+class QueryList(BaseModel):
+    """
+    Queries.
+    """
+
+    queries: list[StandingQuery]
+    """
+    By name.
+    """
+
+
+class RequestAnswer(BaseModel):
+    """
+    The answer to a request.
+    """
+
+    findings: list[RequestFinding]
+    """
+    What was proved.
+    """
+    id: str | None = None
+    """
+    The request's identifier, which is that of its graph; a query has none.
+    """
+    modules: list[ModuleAddress]
+    """
+    The modules.
+    """
+    node: str
+    """
+    The node.
+    """
+    tenant: str | None = None
+    """
+    Whose it is; without one it is the operator's.
+    """
+    until: Annotated[int | None, Field(ge=0)] = None
+    """
+    When it ends by itself, in seconds since the epoch.
+    """
+
+
+class RequestDetails(RequestAnswer):
+    """
+    A request that runs.
+    """
+
+    request: str
+    """
+    The request as it was written.
+    """
+
+
+class RequestList(BaseModel):
+    """
+    The requests that run.
+    """
+
+    requests: list[RequestAnswer]
+    """
+    In the order in which they came.
     """
 
 

@@ -1,0 +1,93 @@
+//! Images that were added to the domain: all of its nodes have them, and those that come get them.
+
+use axum::http::{Method, StatusCode};
+use weir_api::domain::Domain;
+use weir_api::images::ImageDetails;
+use weir_api::problem::Problem;
+
+use crate::controller::Controller;
+use crate::fleet::{FleetError, segment};
+
+impl Controller {
+    /// Gives a node that has come the images of the domain.
+    pub(crate) async fn settle_images(&self, node: &str) {
+        for (name, manifest) in &self.view().images {
+            if let Err(e) = self.image_at(node, name, manifest).await {
+                tracing::warn!(node, "it does not have the image '{name}': {e}");
+            }
+        }
+    }
+
+    async fn image_at(&self, node: &str, name: &str, manifest: &str) -> Result<ImageDetails, FleetError> {
+        let path = format!("/images/{}", segment(name));
+        let details = self.fleet.call(node, Method::PUT, &path, Some(manifest)).await?;
+        // Graphs may be placed there by it from now on.
+        let domain: Domain = self.fleet.call(node, Method::GET, "/domain", None).await?;
+        self.edit(|v| v.known.entry(node.to_owned()).or_default().domain = Some(domain));
+        Ok(details)
+    }
+
+    async fn remove_image_at(&self, node: &str, name: &str) -> Result<(), FleetError> {
+        let path = format!("/images/{}", segment(name));
+        match self.fleet.bytes(node, Method::DELETE, &path, None).await {
+            Err(FleetError::Problem(p)) if p.status == 404 => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Adds an image to all nodes, or changes one. If a node refuses it, all have what they had.
+    ///
+    /// # Errors
+    /// No node is connected, or one refuses it, or the store cannot be written.
+    pub async fn put_image(&self, name: &str, manifest: String) -> Result<ImageDetails, Problem> {
+        let before = self.view().images.get(name).cloned();
+        let (mut details, mut done) = (None, Vec::<String>::new());
+        for node in self.fleet.names() {
+            match self.image_at(&node, name, &manifest).await {
+                Ok(d) => details = Some(d),
+                Err(FleetError::Problem(p)) => {
+                    for node in &done {
+                        let back = match &before {
+                            Some(before) => self.image_at(node, name, before).await.map(drop),
+                            None => self.remove_image_at(node, name).await,
+                        };
+                        if let Err(e) = back {
+                            tracing::warn!(node, "the image '{name}' was not taken back: {e}");
+                        }
+                    }
+                    return Err(*p);
+                }
+                // It gets it when it is back.
+                Err(e) => tracing::debug!(node, "the image '{name}': {e}"),
+            }
+            done.push(node);
+        }
+        let none =
+            || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "no node is connected that could try the image");
+        let details = details.ok_or_else(none)?;
+        let (key, kept) = (name.to_owned(), manifest.clone());
+        self.blocking(move |s| s.keep_image(&key, Some(&kept))).await?;
+        self.edit(|v| _ = v.images.insert(name.to_owned(), manifest));
+        Ok(details)
+    }
+
+    /// Removes an image of the domain.
+    ///
+    /// # Errors
+    /// There is none that was added, or the store cannot be written.
+    pub async fn remove_image(&self, name: &str) -> Result<(), Problem> {
+        if !self.view().images.contains_key(name) {
+            let text = format!("there is no image '{name}' that was added over REST");
+            return Err(Problem::new(StatusCode::NOT_FOUND, text));
+        }
+        let key = name.to_owned();
+        self.blocking(move |s| s.keep_image(&key, None)).await?;
+        self.edit(|v| _ = v.images.remove(name));
+        for node in self.fleet.names() {
+            if let Err(e) = self.remove_image_at(&node, name).await {
+                tracing::warn!(node, "it still has the image '{name}': {e}");
+            }
+        }
+        Ok(())
+    }
+}
