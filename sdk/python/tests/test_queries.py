@@ -4,6 +4,7 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -114,8 +115,8 @@ def test_a_condition_is_told_once_and_the_query_ends_by_its_own(domain: Domain, 
 def test_a_thousand_queries_stand_over_a_restart_of_the_controller(domain: Domain, client: Client) -> None:
     client.graphs.apply(GUARDED)
     names = [f"q{i:04}" for i in range(1000)]
-    for name in names:
-        client.queries.put(name, Query(ask=packets(), every=3_600_000))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: client.queries.put(name, Query(ask=packets(), every=3_600_000)), names))
     client.queries.put("live", Query(ask=packets(), every=200))
     after = last(client)
     domain.kill("controller")
@@ -126,8 +127,8 @@ def test_a_thousand_queries_stand_over_a_restart_of_the_controller(domain: Domai
     # What is deleted while a node is away goes when it is back.
     domain.kill("n2")
     until("n2 is away", lambda: client.nodes.get("n2").state == "offline")
-    for name in names:
-        client.queries.delete(name)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(client.queries.delete, names))
     domain.start_node("n2")
     until("n2 is back", lambda: client.nodes.get("n2").state == "online")
     held = "http://127.0.0.1:7400/v1/queries"

@@ -11,7 +11,6 @@ from ..errors import ConfigError, RefusedError
 from .flows import Next
 from .runtime import ADDRESS, Callback, Mailbox, MigrationError, Runtime, address_of, current
 
-
 RESERVED = frozenset(["addr", "deployed", "image", "name", "ports", "runtime"])
 """Attributes of an LVNF that no handler can have the name of."""
 

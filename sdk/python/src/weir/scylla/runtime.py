@@ -206,7 +206,7 @@ class Runtime:
         if delete:
             with self._lock:
                 self.elements.clear()
-            self.later(self._delete)
+            self.changed()
         try:
             self.wait()
         finally:
