@@ -174,10 +174,7 @@ async fn hear(controller: &Controller, node: &str, event: Event) {
     }
     if kind == Kind::Domain {
         // What the node has is asked for at once; a slow node is asked again later.
-        let asked = controller.fleet.call(node, Method::GET, "/domain", None);
-        if let Ok(Ok(domain)) = timeout(INTERVAL, asked).await {
-            controller.edit(|v| v.known.entry(node.to_owned()).or_default().domain = Some(domain));
-        }
+        _ = timeout(INTERVAL, controller.ask_domain(node)).await;
     }
     // Whose a graph is that is not the domain's, is for the node to know.
     let view = controller.view();

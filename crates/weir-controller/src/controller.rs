@@ -1,6 +1,7 @@
 //! The controller: changes of the domain, each whole or not at all, and what is known of it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -44,6 +45,8 @@ pub struct Controller {
     pub(crate) asking: crate::requests::Asking,
     /// Held while a request is given what it needs, before `changing`.
     pub(crate) requesting: tokio::sync::Mutex<()>,
+    /// How often nodes were asked what they are to others.
+    pub(crate) domains_asked: AtomicU64,
     /// Held while anything changes.
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Graphs were applied that go back unless they are confirmed.
@@ -100,6 +103,7 @@ impl Controller {
             offer: std::sync::RwLock::new(offer),
             asking: crate::requests::Asking::default(),
             requesting: tokio::sync::Mutex::new(()),
+            domains_asked: AtomicU64::new(0),
             changing: tokio::sync::Mutex::new(()),
             unconfirmed: Notify::new(),
             reconcile: Histogram::default(),

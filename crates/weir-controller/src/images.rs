@@ -1,7 +1,6 @@
 //! Images that were added to the domain: all of its nodes have them, and those that come get them.
 
 use axum::http::{Method, StatusCode};
-use weir_api::domain::Domain;
 use weir_api::images::ImageDetails;
 use weir_api::problem::Problem;
 
@@ -22,8 +21,7 @@ impl Controller {
         let path = format!("/images/{}", segment(name));
         let details = self.fleet.call(node, Method::PUT, &path, Some(manifest)).await?;
         // Graphs may be placed there by it from now on.
-        let domain: Domain = self.fleet.call(node, Method::GET, "/domain", None).await?;
-        self.edit(|v| v.known.entry(node.to_owned()).or_default().domain = Some(domain));
+        self.ask_domain(node).await?;
         Ok(details)
     }
 

@@ -1,5 +1,6 @@
 //! A node that is connected is made to run what it is to run.
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use axum::http::Method;
@@ -27,14 +28,24 @@ impl Controller {
         done
     }
 
-    async fn settle_now(&self, node: &str) -> Result<(), FleetError> {
-        let held: Vec<GraphSummary> = self.fleet.call(node, Method::GET, "/graphs", None).await?;
+    /// Asks a node what it is to others.
+    pub(crate) async fn ask_domain(&self, node: &str) -> Result<(), FleetError> {
+        let asked = self.domains_asked.fetch_add(1, Ordering::Relaxed) + 1;
         let domain: Domain = self.fleet.call(node, Method::GET, "/domain", None).await?;
         self.edit(|v| {
             let known = v.known.entry(node.to_owned()).or_default();
-            known.domain = Some(domain);
-            known.graphs = held;
+            // An answer that comes late is not as new as one that was asked for later.
+            if known.domain_asked < asked {
+                (known.domain, known.domain_asked) = (Some(domain), asked);
+            }
         });
+        Ok(())
+    }
+
+    async fn settle_now(&self, node: &str) -> Result<(), FleetError> {
+        let held: Vec<GraphSummary> = self.fleet.call(node, Method::GET, "/graphs", None).await?;
+        self.ask_domain(node).await?;
+        self.edit(|v| v.known.entry(node.to_owned()).or_default().graphs = held);
         self.trust_all().await;
         self.confirm_all().await;
         if self.steps(node).is_empty() {

@@ -20,6 +20,8 @@ pub struct Known {
     pub version: Option<String>,
     /// What it said last of itself.
     pub domain: Option<Domain>,
+    /// Which of the times that domains were asked for brought it.
+    pub domain_asked: u64,
     /// Its graphs, as it said last.
     pub graphs: Vec<GraphSummary>,
     /// What is wrong with it.
