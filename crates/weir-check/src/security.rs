@@ -17,6 +17,8 @@ pub(crate) struct Placed {
     pub name: String,
     /// Its address.
     pub own: IpPrefix,
+    /// Whether a link joins it to another module of the request.
+    pub linked: bool,
     /// Where its packets come in and leave.
     pub module: Module,
 }
@@ -33,7 +35,8 @@ pub struct Party {
 }
 
 impl World {
-    /// Checks each module of the request against the policy for who asks: one answer a module.
+    /// Checks each module of the request against the policy for who asks: one answer a module. What comes to a module and goes over links
+    /// counts where it leaves the modules; modules that are linked may send from each other's addresses.
     pub fn security(&self, party: &Party, policy: &Policy, limits: Limits) -> Vec<Answer> {
         let all: Vec<IpPrefix> = self.modules.iter().map(|m| m.own).chain(party.modules.clone()).collect();
         // What becomes of packets that left a module is not its doing.
@@ -42,10 +45,13 @@ impl World {
             net.disconnect(NodePort { port: 0, ..output.place });
         }
         net.finish();
+        let linked: Vec<IpPrefix> = self.modules.iter().filter(|m| m.linked).map(|m| m.own).collect();
         let answer = |m: &Placed| {
-            let rules = rules(policy.rules(party.role), m.own, &party.registered, &all);
+            let own = [m.own];
+            let sources = if m.linked { &linked[..] } else { &own };
+            let rules = rules(policy.rules(party.role), m.own, sources, &party.registered, &all);
             let mut c = Checker::new(&net, limits);
-            let found = secure(&mut c, &m.module, &rules);
+            let found = secure(&mut c, &self.with_linked(m), &rules);
             let asked = Asked::Security { module: m.name.clone(), role: party.role, broken: found.broken };
             let found = PartialAnswer::new(&mut c, found.verdict, Default::default());
             Answer::new(asked, PartialAnswer { visited: Vec::new(), ..found })
@@ -54,10 +60,25 @@ impl World {
     }
 }
 
+impl World {
+    /// A module with the places where what comes to it leaves others that it is linked with.
+    fn with_linked(&self, m: &Placed) -> Module {
+        let mut module = m.module.clone();
+        for other in self.modules.iter().filter(|o| m.linked && o.linked && o.name != m.name) {
+            module.outputs.extend(other.module.outputs.iter().cloned());
+            let input = other.module.inputs.first().or(m.module.inputs.first());
+            let places = other.module.outputs.iter().map(|o| o.place);
+            module.answers.extend(places.filter_map(|place| Some((place, input?.clone()))));
+        }
+        module
+    }
+}
+
 /// The rules of a policy for a module.
 fn rules(
     policy: &weir_topology::Rules,
     own: IpPrefix,
+    sources: &[IpPrefix],
     registered: &[IpPrefix],
     modules: &[IpPrefix],
 ) -> Rules {
@@ -76,7 +97,7 @@ fn rules(
     for entry in &policy.send_from {
         let Some(from) = &mut rules.send_from else { break };
         match entry {
-            SendFrom::Module => from.prefixes.push(prefix(own)),
+            SendFrom::Module => from.prefixes.extend(sources.iter().copied().map(prefix)),
             SendFrom::Unchanged => from.entered = true,
             SendFrom::Prefix(p) => from.prefixes.push(prefix(*p)),
             SendFrom::Anything => rules.send_from = None,

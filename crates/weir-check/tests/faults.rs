@@ -150,3 +150,27 @@ fn each_unsafe_module_is_found_and_its_repaired_twin_is_safe() {
         assert_eq!(answer(&name, &version(&text, "+ ", "- "), who), "safe", "{name}, repaired");
     }
 }
+
+/// What leaves by another module that the one is linked with.
+#[test]
+fn linked_modules_are_proved_together() {
+    let verdicts = |second: &str, registered: &[&str]| -> Vec<Status> {
+        let text = format!("a:\nFromNetfront(x) -> CheckIPHeader -> ToNetfront(y);\nb:\n{second}\na:y -> b:z\n");
+        let (topology, request) = (Topology::parse(PLATFORM).unwrap(), Request::parse(&text).unwrap());
+        let classes = Classes::default();
+        let modules = Modules::new(&classes, &request, "linked").unwrap();
+        let network = World::of_topology(&topology, &classes, |_, _| false).unwrap();
+        let world = network.with_modules(&modules, "platform", &Default::default()).unwrap();
+        let registered = registered.iter().map(|a| a.parse().unwrap()).collect();
+        let party = Party { role: Requester::ThirdParty, registered, modules: Vec::new() };
+        let answers = world.security(&party, &Policy::default(), Limits::of_networks());
+        answers.iter().map(|a| a.status).collect()
+    };
+    let (good, bad) = (vec![Status::Holds; 2], vec![Status::Violated, Status::Holds]);
+    let to = |what: &str| format!("FromNetfront(z) -> CheckIPHeader -> StoreIPAddress({what}) -> ToNetfront(z);");
+    let client = &["172.16.15.133"];
+    assert_eq!(verdicts(&to("172.16.15.133, dst"), client), good);
+    assert_eq!(verdicts(&to("172.16.15.133, dst"), &[]), bad, "nobody agreed");
+    assert_eq!(verdicts(&to("8.8.8.8, src"), client), bad, "a spoofed source");
+    assert_eq!(verdicts(&to("172.100.10.2, src"), client), good, "the other module's own address");
+}

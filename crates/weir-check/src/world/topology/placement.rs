@@ -112,8 +112,9 @@ impl World {
         let mut intercepts = Vec::new();
         for ((module, plan), address) in m.request.modules.iter().zip(&m.plans).zip(addresses) {
             let host = IpPrefix::host(address);
+            let linked = m.request.links.iter().any(|l| [&l.from.0, &l.to.0].contains(&&module.name));
             let mut placed =
-                Placed { name: module.name.clone(), own: host, module: checks::Module::default() };
+                Placed { name: module.name.clone(), own: host, linked, module: checks::Module::default() };
             let first = self.net.nodes().len() as NodeId;
             let prefix = format!("{}/", module.name);
             let scope = u32::MAX - 1 - self.locations.len() as u32;
