@@ -3,6 +3,7 @@
 use crate::class::{Class, class};
 
 mod addresses;
+mod change_enforcer;
 mod connection_limit;
 mod connection_tracker;
 mod declare;
@@ -31,6 +32,7 @@ mod tcp_rewriter;
 mod udp_rewriter;
 
 pub(crate) const CLASSES: &[Class] = &[
+    class::<change_enforcer::ChangeEnforcer>("nat"),
     class::<connection_limit::ConnectionLimit>("nat"),
     class::<connection_tracker::ConnectionTracker>("nat"),
     class::<ftp_port_mapper::FTPPortMapper>("nat"),
