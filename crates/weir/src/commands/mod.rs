@@ -22,6 +22,7 @@ mod images;
 mod ir;
 mod ir_asm;
 mod key;
+mod lab;
 mod live;
 mod manual;
 mod node;
@@ -275,6 +276,16 @@ pub(crate) enum Command {
     ///
     /// weir doctor --need container --need xdp
     Doctor(doctor::Args),
+    /// Make hosts, links, nodes and graphs on this machine from one file, to try things out
+    ///
+    /// Machines are network namespaces, so this needs root. Examples:
+    ///
+    /// weir lab up examples/lab/office.yaml
+    ///
+    /// weir lab exec client -- ping -c3 10.0.2.2
+    ///
+    /// weir lab down
+    Lab(lab::Args),
     /// Run the data-plane process; the node starts it itself
     Engine(node::EngineArgs),
     /// Print what makes a shell complete commands, options, graphs and elements
@@ -347,6 +358,7 @@ impl Command {
             Command::Images(a) => images::run(&a, ui),
             Command::Image(a) => image::run(&a, ui),
             Command::Doctor(a) => doctor::run(&a, ui),
+            Command::Lab(a) => lab::run(&a, ui),
             Command::Engine(a) => node::engine(&a, ui),
             Command::Completion(a) => manual::completion(&a),
             Command::Man(a) => manual::man(&a, ui),

@@ -23,6 +23,7 @@ mod images;
 mod iptables;
 mod ipv6;
 mod lab;
+mod labs;
 mod many;
 mod metrics;
 mod mixed;
