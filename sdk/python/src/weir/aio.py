@@ -1,9 +1,10 @@
 """The asynchronous client of a node or a controller."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Self
 
@@ -66,6 +67,7 @@ class AsyncConnection:
         self._login = Login(context.login())
         self._http: httpx.AsyncClient | None = None
         self._extensions: dict[str, str] = {}
+        self._streams: set[httpx.Response] = set()
 
     async def _open(self) -> httpx.AsyncClient:
         """The server's certificate is looked at before the first request."""
@@ -117,9 +119,22 @@ class AsyncConnection:
                 if not response.is_success:
                     await response.aread()
                     check(response)
-                yield response
+                self._streams.add(response)
+                try:
+                    yield response
+                finally:
+                    self._streams.discard(response)
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
+
+    def interrupt(self) -> None:
+        """Ends the streams, whoever reads them: they raise that the server cannot be reached. A connection must not be closed while
+        another thread reads from it: its number would be another connection's.
+        """
+        for response in list(self._streams):
+            sock = response.extensions["network_stream"].get_extra_info("socket")
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
 
     def _unreachable(self, error: httpx.TransportError) -> UnreachableError:
         return UnreachableError(f"{self._context.url}: {error or type(error).__name__}")
@@ -488,8 +503,12 @@ class AsyncClient:
         """Counts, in the text format of Prometheus."""
         return check(await self._connection.send("GET", path("metrics"))).text
 
+    def interrupt(self) -> None:
+        """Ends the streams that are read, such as `events.follow`, from any thread."""
+        self._connection.interrupt()
+
     async def aclose(self) -> None:
-        """Ends its connections."""
+        """Ends its connections. Streams that other threads read have to be over."""
         await self._connection.aclose()
 
     async def __aenter__(self) -> Self:

@@ -1,10 +1,11 @@
 # Made by tools/generate.py from aio.py: do not edit.
 """The blocking client of a node or a controller."""
 
+import socket
 import ssl
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
@@ -67,6 +68,7 @@ class Connection:
         self._login = Login(context.login())
         self._http: httpx.Client | None = None
         self._extensions: dict[str, str] = {}
+        self._streams: set[httpx.Response] = set()
 
     def _open(self) -> httpx.Client:
         """The server's certificate is looked at before the first request."""
@@ -114,9 +116,22 @@ class Connection:
                 if not response.is_success:
                     response.read()
                     check(response)
-                yield response
+                self._streams.add(response)
+                try:
+                    yield response
+                finally:
+                    self._streams.discard(response)
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
+
+    def interrupt(self) -> None:
+        """Ends the streams, whoever reads them: they raise that the server cannot be reached. A connection must not be closed while
+        another thread reads from it: its number would be another connection's.
+        """
+        for response in list(self._streams):
+            sock = response.extensions["network_stream"].get_extra_info("socket")
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
 
     def _unreachable(self, error: httpx.TransportError) -> UnreachableError:
         return UnreachableError(f"{self._context.url}: {error or type(error).__name__}")
@@ -483,8 +498,12 @@ class Client:
         """Counts, in the text format of Prometheus."""
         return check(self._connection.send("GET", path("metrics"))).text
 
+    def interrupt(self) -> None:
+        """Ends the streams that are read, such as `events.follow`, from any thread."""
+        self._connection.interrupt()
+
     def close(self) -> None:
-        """Ends its connections."""
+        """Ends its connections. Streams that other threads read have to be over."""
         self._connection.close()
 
     def __enter__(self) -> Self:

@@ -112,6 +112,10 @@ class Element:
         """The access point that it is in the graph."""
         return None
 
+    def install(self, client: Client) -> str | None:
+        """Adds the image that it is made from, and gives its name."""
+        return None
+
     def remove(self) -> None:
         """Removes it, with what leads to it. Returns at once."""
         self.deployed = False
@@ -177,8 +181,6 @@ class LVNF(Element):
                 " without losing packets and is not there yet; remove() it and make another, which begins without state"
             )
         self._cpp, self.deployed = cpp, True
-        image, client = self.image, self.runtime.client
-        self.runtime.later(lambda: image.install(client))
         self.runtime.changed()
 
     def function(self) -> dict[str, Any] | None:
@@ -186,6 +188,11 @@ class LVNF(Element):
             return None
         ports = [{"id": f"p{i}"} for i in range(self.image.nb_ports)]
         return {"id": self.name, "name": self.image.name, "node": self._cpp.name, "ports": ports}
+
+    def install(self, client: Client) -> str:
+        if self.image.name not in self.runtime.installed:
+            self.image.install(client)
+        return self.image.name
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         image = self.__dict__.get("image")

@@ -91,6 +91,7 @@ class Runtime:
         self._addresses = {node: addr.upper() for addr, node in addresses.items()}
         self.lost = 0
         self.elements: list[Element] = []
+        self.installed: set[str] = set()
         self.handles: dict[str, Handle] = {}
         self.watchers: list[tuple[frozenset[str], Mailbox]] = []
         self.callbacks = ThreadPoolExecutor(WORKERS, "scylla-callback")
@@ -103,6 +104,7 @@ class Runtime:
         self._last = next((event.id for event in reversed(client.events.kept(limit=1))), None)
         self._closed = threading.Event()
         self._listening = False
+        self._follower = threading.Thread(target=self._follow, name="scylla-events", daemon=True)
 
     def address(self, node: str) -> str:
         """The address of a node: what it was given, or one that is made from its name."""
@@ -153,7 +155,10 @@ class Runtime:
             return document
 
     def _apply(self) -> None:
-        document = self.document()
+        with self._lock:
+            deployed = [element for element in self.elements if element.deployed]
+            document = self.document()
+        self.installed.update(name for element in deployed if (name := element.install(self.client)) is not None)
         if document == self._applied:
             return
         if document["SFs"] or document["saps"]:
@@ -174,19 +179,19 @@ class Runtime:
             if self._listening:
                 return
             self._listening = True
-        threading.Thread(target=self._follow, name="scylla-events", daemon=True).start()
+        self._follower.start()
 
     def _follow(self) -> None:
         while not self._closed.is_set():
             try:
-                for event in self.client.events.follow(after=self._last):
+                for event in self.client.events.follow(after=self._last, reconnect=False):
                     if self._closed.is_set():
                         return
                     self._last = event.id if event.id is not None else self._last
                     self._hear(event)
             except WeirError as error:
-                if not self._closed.wait(0.5):
-                    log.warning("events are not followed: %s", error)
+                log.debug("events are followed again: %s", error)
+            self._closed.wait(0.5)
 
     def _hear(self, event: Event) -> None:
         if event.report is not None and (handle := self.handles.get(event.report.query)):
@@ -211,8 +216,13 @@ class Runtime:
             self.wait()
         finally:
             self._closed.set()
-            for pool in (self._changes, self._asks, self.callbacks):
-                pool.shutdown(wait=False, cancel_futures=True)
+            for pool in (self._changes, self._asks):
+                pool.shutdown(cancel_futures=True)
+            self.callbacks.shutdown(wait=False, cancel_futures=True)
+            # It may be about to connect when it is interrupted first.
+            while self._listening and self._follower.is_alive():
+                self.client.interrupt()
+                self._follower.join(0.2)
 
     def __enter__(self) -> Self:
         return self
