@@ -92,9 +92,12 @@ impl Controller {
             }
             view.queries.get(name).cloned()
         };
+        // Wanted first: what a node has and is not wanted there is taken away.
+        self.want_query(name, Some(query.clone())).await?;
         for node in self.asked(&query.ask) {
             match self.put_at(&node, name, &query).await {
                 Err(FleetError::Problem(p)) => {
+                    self.want_query(name, before.clone()).await?;
                     for node in self.asked(&query.ask) {
                         let back = match &before {
                             Some(before) => self.put_at(&node, name, before).await,
@@ -111,9 +114,17 @@ impl Controller {
                 Ok(()) => {}
             }
         }
+        Ok(())
+    }
+
+    /// Keeps a query that is wanted, or forgets it.
+    async fn want_query(&self, name: &str, query: Option<Query>) -> Result<(), Problem> {
         let (key, kept) = (name.to_owned(), query.clone());
-        self.blocking(move |s| s.keep_query(&key, Some(&kept))).await?;
-        self.edit(|v| _ = v.queries.insert(name.to_owned(), query));
+        self.blocking(move |s| s.keep_query(&key, kept.as_ref())).await?;
+        self.edit(|v| match query {
+            Some(query) => _ = v.queries.insert(name.to_owned(), query),
+            None => _ = v.queries.remove(name),
+        });
         Ok(())
     }
 
@@ -122,9 +133,7 @@ impl Controller {
     /// # Errors
     /// The store cannot be written.
     pub async fn delete_query(&self, name: &str) -> Result<(), Problem> {
-        let key = name.to_owned();
-        self.blocking(move |s| s.keep_query(&key, None)).await?;
-        self.edit(|v| _ = v.queries.remove(name));
+        self.want_query(name, None).await?;
         for node in self.fleet.names() {
             if let Err(e) = self.delete_at(&node, name).await {
                 tracing::debug!(node, "query '{name}' goes later: {e}");
