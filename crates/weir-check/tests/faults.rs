@@ -155,7 +155,8 @@ fn each_unsafe_module_is_found_and_its_repaired_twin_is_safe() {
 #[test]
 fn linked_modules_are_proved_together() {
     let verdicts = |second: &str, registered: &[&str]| -> Vec<Status> {
-        let text = format!("a:\nFromNetfront(x) -> CheckIPHeader -> ToNetfront(y);\nb:\n{second}\na:y -> b:z\n");
+        let text =
+            format!("a:\nFromNetfront(x) -> CheckIPHeader -> ToNetfront(y);\nb:\n{second}\na:y -> b:z\n");
         let (topology, request) = (Topology::parse(PLATFORM).unwrap(), Request::parse(&text).unwrap());
         let classes = Classes::default();
         let modules = Modules::new(&classes, &request, "linked").unwrap();
@@ -167,7 +168,8 @@ fn linked_modules_are_proved_together() {
         answers.iter().map(|a| a.status).collect()
     };
     let (good, bad) = (vec![Status::Holds; 2], vec![Status::Violated, Status::Holds]);
-    let to = |what: &str| format!("FromNetfront(z) -> CheckIPHeader -> StoreIPAddress({what}) -> ToNetfront(z);");
+    let to =
+        |what: &str| format!("FromNetfront(z) -> CheckIPHeader -> StoreIPAddress({what}) -> ToNetfront(z);");
     let client = &["172.16.15.133"];
     assert_eq!(verdicts(&to("172.16.15.133, dst"), client), good);
     assert_eq!(verdicts(&to("172.16.15.133, dst"), &[]), bad, "nobody agreed");
