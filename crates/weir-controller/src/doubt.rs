@@ -81,3 +81,25 @@ impl Controller {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weir_store::history::{Confirm, Note};
+
+    use super::*;
+    use crate::store::DomainGraph;
+
+    #[test]
+    fn what_may_have_been_confirmed_since_does_not_go_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("controller.db")).unwrap();
+        let graph = serde_json::json!({ "document": { "id": "g" }, "text": "id: g", "parts": {} });
+        let graph: DomainGraph = serde_json::from_value(graph).unwrap();
+        let note = Note { confirm: Confirm::Within(60), ..Note::default() };
+        store.propose("g", &graph, &note).unwrap();
+        assert_eq!(store.database().unconfirmed().unwrap().len(), 1);
+        store.doubt(0).unwrap();
+        assert!(store.graphs().unwrap()["g"].doubtful);
+        assert!(store.database().unconfirmed().unwrap().is_empty());
+    }
+}

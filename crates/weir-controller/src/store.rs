@@ -263,6 +263,8 @@ impl Store {
     pub fn doubt(&self, generation: u64) -> Result<()> {
         self.change(|tx| {
             tx.execute("UPDATE generation SET number = max(number, ?1)", [generation])?;
+            // What is not confirmed here may have been since.
+            history::confirm_all(tx)?;
             tx.execute_batch("INSERT OR IGNORE INTO doubts SELECT id FROM graphs; DELETE FROM removed;")
         })
     }

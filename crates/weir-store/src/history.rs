@@ -153,6 +153,15 @@ pub fn forget(tx: &Transaction<'_>, graph: &str) -> rusqlite::Result<()> {
     tx.prepare_cached("DELETE FROM history WHERE graph = ?1")?.execute([graph]).map(drop)
 }
 
+/// All graphs stay as they are: none goes back by itself.
+///
+/// # Errors
+/// What SQLite says.
+pub fn confirm_all(tx: &Transaction<'_>) -> rusqlite::Result<()> {
+    let update = "UPDATE history SET until = NULL, seconds = NULL, back = NULL WHERE until IS NOT NULL";
+    tx.execute(update, []).map(drop)
+}
+
 impl Database {
     /// The revisions of a graph that are kept, newest first.
     ///
