@@ -16,7 +16,10 @@ impl Office {
         let text = text
             .replace("name: office", &format!("name: {name}"))
             .replace("../../images", &repository().join("images").display().to_string())
-            .replace("../firewall-nat.yaml", &repository().join("examples/firewall-nat.yaml").display().to_string());
+            .replace(
+                "../firewall-nat.yaml",
+                &repository().join("examples/firewall-nat.yaml").display().to_string(),
+            );
         Office { file: lab.write("office.yaml", text), name }
     }
 
@@ -44,10 +47,14 @@ fn a_lab_is_made_from_its_file_works_and_leaves_nothing() {
     assert!(said.contains("client   host  eth0 to node:lan"), "{said}");
     // A packet in a hundred is lost.
     until("the page", || {
-        office.exec("client", &["curl", "-sf", "--max-time", "10", "-o", "/dev/null", "http://10.0.2.2/"]).code == 0
+        office
+            .exec("client", &["curl", "-sf", "--max-time", "10", "-o", "/dev/null", "http://10.0.2.2/"])
+            .code
+            == 0
     });
     let ping = office.exec("client", &["ping", "-c", "20", "-i", "0.05", "-W", "1", "10.0.2.2"]);
-    let times = ping.stdout.lines().filter_map(|l| l.split("time=").nth(1)?.split(' ').next()?.parse::<f64>().ok());
+    let times =
+        ping.stdout.lines().filter_map(|l| l.split("time=").nth(1)?.split(' ').next()?.parse::<f64>().ok());
     let least = times.fold(f64::MAX, f64::min);
     assert!((40.0..f64::MAX).contains(&least), "20 ms there and 20 ms back: {}", ping.stdout);
     assert!(office.exec("node", &["weir", "ps"]).ok().contains("firewall-nat"));

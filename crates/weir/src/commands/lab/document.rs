@@ -206,7 +206,9 @@ pub(super) fn parse(text: &str) -> Result<Lab, Vec<String>> {
                 say(unknown(machine));
             }
             if !is_interface(interface) {
-                say(format!("{interface:?} is no name of an interface: at most {LONGEST_INTERFACE} characters, no '/' and no space"));
+                say(format!(
+                    "{interface:?} is no name of an interface: at most {LONGEST_INTERFACE} characters, no '/' and no space"
+                ));
             }
             if used.contains(end) {
                 say(format!("{machine}:{interface} is an end of another link already"));
@@ -227,7 +229,9 @@ pub(super) fn parse(text: &str) -> Result<Lab, Vec<String>> {
             let same = |a: &&String| a.contains(':') == gateway.is_ipv6();
             let mut all = by_interface(&host.addresses).into_iter().flat_map(|(_, a)| a);
             if !all.any(|a| same(&&a)) {
-                wrong.push(format!("hosts.{name}: the gateway {gateway} cannot be reached: there is no address of its kind"));
+                wrong.push(format!(
+                    "hosts.{name}: the gateway {gateway} cannot be reached: there is no address of its kind"
+                ));
             }
         }
     }
@@ -243,7 +247,9 @@ pub(super) fn parse(text: &str) -> Result<Lab, Vec<String>> {
         }
         for address in addresses {
             if !is_prefix(&address) {
-                wrong.push(format!("'{name}': {address:?} is no address with its prefix length, as 10.0.0.2/24"));
+                wrong.push(format!(
+                    "'{name}': {address:?} is no address with its prefix length, as 10.0.0.2/24"
+                ));
             }
         }
     }
@@ -284,7 +290,10 @@ fn shape(link: &Link) -> Result<Shape, String> {
     }
     // They become arguments of elements, which say themselves what they take.
     let word = |what: &str, value: &Option<String>| match value {
-        Some(text) if text.is_empty() || !text.chars().all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '/') => {
+        Some(text)
+            if text.is_empty()
+                || !text.chars().all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '/') =>
+        {
             Err(format!("{what}: {text:?} is none"))
         }
         value => Ok(value.clone()),

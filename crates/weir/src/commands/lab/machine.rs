@@ -83,10 +83,9 @@ pub(super) fn ip(arguments: &[&str]) -> Result<String, Failure> {
 /// # Errors
 /// What it printed.
 pub(super) fn run(command: &mut Command, shown: &str) -> Result<String, Failure> {
-    let out = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| Failure::refused(format!("cannot run {shown}: {e}; weir doctor says what is missing")))?;
+    let out = command.stdin(Stdio::null()).output().map_err(|e| {
+        Failure::refused(format!("cannot run {shown}: {e}; weir doctor says what is missing"))
+    })?;
     if out.status.success() {
         return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
     }
@@ -121,16 +120,13 @@ pub(super) fn ourselves() -> PathBuf {
 /// It cannot be started.
 pub(super) fn start(command: &mut Command, log: &Path) -> Result<Process, Failure> {
     use std::os::unix::process::CommandExt;
-    let failed = |e: std::io::Error| Failure::refused(format!("cannot start {command:?}: {e}", command = log.display()));
+    let failed = |e: std::io::Error| {
+        Failure::refused(format!("cannot start {command:?}: {e}", command = log.display()))
+    };
     let out = File::options().create(true).append(true).open(log).map_err(failed)?;
     let errors = out.try_clone().map_err(failed)?;
-    let child = command
-        .stdin(Stdio::null())
-        .stdout(out)
-        .stderr(errors)
-        .process_group(0)
-        .spawn()
-        .map_err(failed)?;
+    let child =
+        command.stdin(Stdio::null()).stdout(out).stderr(errors).process_group(0).spawn().map_err(failed)?;
     Process::of(child.id())
         .ok_or_else(|| Failure::refused(format!("it ended at once; see {}", log.display())))
 }

@@ -84,7 +84,9 @@ fn one(name: Option<&str>) -> Result<State, Failure> {
         Some(name) => {
             let near = weir_model::nearest::nearest(name, names.iter().map(String::as_str));
             let found = all.into_iter().find(|lab| lab.name == name);
-            found.ok_or_else(|| Failure::refused(format!("no lab '{name}' is up{near}; weir lab ls lists them")))
+            found.ok_or_else(|| {
+                Failure::refused(format!("no lab '{name}' is up{near}; weir lab ls lists them"))
+            })
         }
         None if all.len() == 1 => Ok(all.remove(0)),
         None if all.is_empty() => Err(Failure::refused("no lab is up; weir lab up FILE makes one")),
@@ -101,7 +103,11 @@ fn up(args: &UpArgs, ui: &Ui) -> Result<(), Failure> {
     for graph in &lab.graphs {
         let file = beside.join(&graph.file);
         if !file.is_file() {
-            return Err(Failure::refused(format!("{}: there is no file {}", args.file.display(), file.display())));
+            return Err(Failure::refused(format!(
+                "{}: there is no file {}",
+                args.file.display(),
+                file.display()
+            )));
         }
     }
     let mut state = State::begin(&lab.name)?;
@@ -117,7 +123,10 @@ fn up(args: &UpArgs, ui: &Ui) -> Result<(), Failure> {
     let rows: Vec<Vec<String>> = describe(&lab);
     Ok(ui.print(&state, || {
         let name = &lab.name;
-        format!("{}\nweir lab exec MACHINE -- PROGRAM runs there; weir lab down {name} removes all\n", table(&rows, &[]))
+        format!(
+            "{}\nweir lab exec MACHINE -- PROGRAM runs there; weir lab down {name} removes all\n",
+            table(&rows, &[])
+        )
     })?)
 }
 
@@ -151,7 +160,20 @@ fn make(step: &Step, lab: &Lab, beside: &Path, state: &mut State) -> Result<(), 
         }
         Step::Link { ends: [a, b], whole } => {
             let (na, nb) = (ns(&a.machine), ns(&b.machine));
-            ip(&["-n", &na, "link", "add", &a.interface, "type", "veth", "peer", "name", &b.interface, "netns", &nb])?;
+            ip(&[
+                "-n",
+                &na,
+                "link",
+                "add",
+                &a.interface,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                &b.interface,
+                "netns",
+                &nb,
+            ])?;
             for (ns, interface) in [(&na, &a.interface), (&nb, &b.interface)] {
                 if !whole {
                     ip(&["-n", ns, "link", "set", interface, "gso_max_segs", "1"])?;
@@ -191,7 +213,10 @@ fn make(step: &Step, lab: &Lab, beside: &Path, state: &mut State) -> Result<(), 
             let mut command = state.node_command(name, &lab.nodes[name], beside);
             let log = state.path(&format!("{name}.log"));
             let process = start(&mut command, &log)?;
-            state.nodes.insert(name.clone(), state::Node { process, node: lab.nodes[name].clone(), beside: beside.to_owned() });
+            state.nodes.insert(
+                name.clone(),
+                state::Node { process, node: lab.nodes[name].clone(), beside: beside.to_owned() },
+            );
             state.keep()?;
             let process = state.nodes.get(name).map(|n| &n.process);
             ready(process, &log, &format!("the node {name}"), || weir(&ns(name), &["ps"]).is_ok())?;
@@ -221,7 +246,12 @@ fn listens(namespace: &str) -> bool {
 }
 
 /// Waits until a program of the lab is ready.
-fn ready(process: Option<&Process>, log: &Path, what: &str, mut is_ready: impl FnMut() -> bool) -> Result<(), Failure> {
+fn ready(
+    process: Option<&Process>,
+    log: &Path,
+    what: &str,
+    mut is_ready: impl FnMut() -> bool,
+) -> Result<(), Failure> {
     let ended = || !process.is_some_and(Process::works);
     if wait(|| ended() || is_ready()) && !ended() {
         return Ok(());
@@ -246,7 +276,12 @@ fn exec(args: &ExecArgs) -> Result<(), Failure> {
         let known = || lab.machines.iter().map(String::as_str).filter(|m| *m != WIRE);
         let near = weir_model::nearest::nearest(&args.machine, known());
         let all: Vec<&str> = known().collect();
-        let text = format!("the lab {} has no machine '{}'{near}; it has: {}", lab.name, args.machine, all.join(", "));
+        let text = format!(
+            "the lab {} has no machine '{}'{near}; it has: {}",
+            lab.name,
+            args.machine,
+            all.join(", ")
+        );
         return Err(Failure::refused(text));
     }
     let mut command = inside(&namespace(&lab.name, &args.machine), &args.program[0]);
@@ -266,7 +301,8 @@ fn list(ui: &Ui) -> Result<(), Failure> {
                 true => name.clone(),
                 false => format!("{name} (ended, see {})", lab.path(&format!("{name}.log")).display()),
             };
-            let machines: Vec<&str> = lab.machines.iter().map(String::as_str).filter(|m| *m != WIRE).collect();
+            let machines: Vec<&str> =
+                lab.machines.iter().map(String::as_str).filter(|m| *m != WIRE).collect();
             let nodes: Vec<String> = lab.nodes.iter().map(works).collect();
             rows.push(vec![lab.name.clone(), machines.join(", "), nodes.join(", ")]);
         }

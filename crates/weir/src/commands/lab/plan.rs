@@ -48,13 +48,19 @@ pub(super) fn steps(lab: &Lab) -> Vec<Step> {
             steps.push(Step::Link { ends: [end.clone(), ours], whole: false });
         }
         let [a, b] = &inner;
-        config += &format!("// {}:{} - {}:{}\n", ends[0].machine, ends[0].interface, ends[1].machine, ends[1].interface);
+        config += &format!(
+            "// {}:{} - {}:{}\n",
+            ends[0].machine, ends[0].interface, ends[1].machine, ends[1].interface
+        );
         config += &direction(a, b, shape);
         config += &direction(b, a, shape);
     }
     for (name, host) in &lab.hosts {
         for (interface, addresses) in by_interface(&host.addresses) {
-            let end = |address| Step::Address { end: End { machine: name.clone(), interface: interface.clone() }, address };
+            let end = |address| Step::Address {
+                end: End { machine: name.clone(), interface: interface.clone() },
+                address,
+            };
             steps.extend(addresses.into_iter().map(end));
         }
         let gateway = |g: &std::net::IpAddr| Step::Gateway { machine: name.clone(), gateway: g.to_string() };
@@ -124,7 +130,8 @@ graphs: [{node: n, file: g.yaml}]
     #[test]
     fn what_links_do_is_a_configuration_that_compiles() {
         let steps = steps(&parse(LAB).unwrap());
-        let config = steps.iter().find_map(|s| if let Step::Wire(text) = s { Some(text) } else { None }).unwrap();
+        let config =
+            steps.iter().find_map(|s| if let Step::Wire(text) = s { Some(text) } else { None }).unwrap();
         assert!(config.contains("LinkUnqueue(5ms, 10Mbps)") && config.contains("DROP 0.5"), "{config}");
         weir_plan::Plan::new(&crate::commands::classes(), config, "wire").unwrap();
         let shape = |text: &str| {
@@ -133,7 +140,8 @@ graphs: [{node: n, file: g.yaml}]
         };
         for part in ["delay: 5ms", "rate: 1Gbps", "loss: 3%", "delay: 1s, loss: 0.1"] {
             let steps = shape(part).unwrap();
-            let config = steps.iter().find_map(|s| if let Step::Wire(text) = s { Some(text) } else { None }).unwrap();
+            let config =
+                steps.iter().find_map(|s| if let Step::Wire(text) = s { Some(text) } else { None }).unwrap();
             weir_plan::Plan::new(&crate::commands::classes(), config, "wire").unwrap();
         }
     }

@@ -45,8 +45,12 @@ impl State {
     pub fn begin(name: &str) -> Result<State, Failure> {
         let state = State { name: name.into(), machines: Vec::new(), nodes: BTreeMap::new(), wire: None };
         let failed = |e: io::Error, what: &Path| match e.kind() {
-            io::ErrorKind::PermissionDenied => Failure::refused(format!("cannot make {}: labs are made by root", what.display())),
-            io::ErrorKind::AlreadyExists => Failure::refused(format!("the lab {name} is up; weir lab down {name} removes it")),
+            io::ErrorKind::PermissionDenied => {
+                Failure::refused(format!("cannot make {}: labs are made by root", what.display()))
+            }
+            io::ErrorKind::AlreadyExists => {
+                Failure::refused(format!("the lab {name} is up; weir lab down {name} removes it"))
+            }
             _ => Failure::refused(format!("cannot make {}: {e}", what.display())),
         };
         fs::create_dir_all(FOLDER).map_err(|e| failed(e, Path::new(FOLDER)))?;

@@ -1,0 +1,86 @@
+//! Requests of tenants, and the policies of the operator.
+
+use std::collections::BTreeMap;
+
+use rusqlite::params;
+use weir_api::policies::PolicySettings;
+use weir_store::{Result, StoreError};
+
+use super::Store;
+use crate::policy::Policies;
+use crate::requests::Kept;
+
+impl Store {
+    /// The policies by name.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn policies(&self) -> Result<Policies> {
+        let rows: Vec<(String, String)> = self.db.with(|db| {
+            let mut query = db.prepare("SELECT name, policy FROM policies")?;
+            query.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect()
+        })?;
+        let read = |(name, text): (String, String)| match serde_json::from_str(&text) {
+            Ok(policy) => Ok((name, policy)),
+            Err(e) => {
+                let path = self.db.path().to_owned();
+                Err(StoreError::Corrupt { path, what: format!("policy {name}: {e}") })
+            }
+        };
+        rows.into_iter().map(read).collect()
+    }
+
+    /// Keeps a policy, or forgets it.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn keep_policy(&self, name: &str, policy: Option<&PolicySettings>) -> Result<()> {
+        let text = policy.and_then(|p| serde_json::to_string(p).ok());
+        self.db.with(|db| match &text {
+            Some(text) => {
+                let put = "INSERT INTO policies VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET policy = ?2";
+                db.execute(put, params![name, text]).map(drop)
+            }
+            None => db.execute("DELETE FROM policies WHERE name = ?1", [name]).map(drop),
+        })
+    }
+
+    /// The requests by number.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn requests(&self) -> Result<BTreeMap<u64, Kept>> {
+        let rows: Vec<(u64, String)> = self.db.with(|db| {
+            let mut query = db.prepare("SELECT number, request FROM requests")?;
+            query.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect()
+        })?;
+        let read = |(number, text): (u64, String)| match serde_json::from_str(&text) {
+            Ok(kept) => Ok((number, kept)),
+            Err(e) => {
+                let path = self.db.path().to_owned();
+                Err(StoreError::Corrupt { path, what: format!("request {number}: {e}") })
+            }
+        };
+        rows.into_iter().map(read).collect()
+    }
+
+    /// Keeps a request, and gives its number, which no other has or had.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn new_request(&self, kept: &Kept) -> Result<u64> {
+        let path = self.db.path().to_owned();
+        let text =
+            serde_json::to_string(kept).map_err(|e| StoreError::Other { path, what: e.to_string() })?;
+        let insert = "INSERT INTO requests (request) VALUES (?1) RETURNING number";
+        self.db.with(|db| db.query_row(insert, [&text], |r| r.get(0)))
+    }
+
+    /// Forgets a request.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn remove_request(&self, number: u64) -> Result<()> {
+        self.db.with(|db| db.execute("DELETE FROM requests WHERE number = ?1", [number]).map(drop))
+    }
+}
