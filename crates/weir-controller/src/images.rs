@@ -61,7 +61,7 @@ impl Controller {
             done.push(node);
         }
         let none =
-            || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "no node is connected that could try the image");
+            || Problem::new(StatusCode::CONFLICT, "no node is connected that could try the image");
         let details = details.ok_or_else(none)?;
         let (key, kept) = (name.to_owned(), manifest.clone());
         self.blocking(move |s| s.keep_image(&key, Some(&kept))).await?;

@@ -151,7 +151,7 @@ impl Controller {
         let nodes = self.asked(ask);
         if nodes.is_empty() {
             let text = "no node is connected that has what is asked about".to_owned();
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, text));
+            return Err(Problem::new(StatusCode::NOT_FOUND, text));
         }
         let mut asked = tokio::task::JoinSet::new();
         for node in nodes {

@@ -24,8 +24,8 @@ element! {
     ///
     /// The `net` mark has to stand on a checked IPv4 header.
     ChangeEnforcer: "2/2", "h/h";
-    example "FromDevice(a) -> Strip(14) -> CheckIPHeader -> enforce :: ChangeEnforcer(172.100.10.1, 172.16.15.133/32);
-        enforce [0] -> IPMirror -> CheckIPHeader -> [1] enforce; enforce [1] -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> Queue -> ToDevice(a);";
+    example "Idle -> CheckIPHeader -> enforce :: ChangeEnforcer(172.100.10.1, 172.16.15.133/32) -> Discard;
+        Idle -> CheckIPHeader -> [1] enforce; enforce [1] -> Discard;";
     params {
         /// The address of the module.
         pos own: Ipv4Addr,
