@@ -60,8 +60,7 @@ impl Controller {
             }
             done.push(node);
         }
-        let none =
-            || Problem::new(StatusCode::CONFLICT, "no node is connected that could try the image");
+        let none = || Problem::new(StatusCode::CONFLICT, "no node is connected that could try the image");
         let details = details.ok_or_else(none)?;
         let (key, kept) = (name.to_owned(), manifest.clone());
         self.blocking(move |s| s.keep_image(&key, Some(&kept))).await?;
