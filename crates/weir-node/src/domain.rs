@@ -58,7 +58,9 @@ impl<D: DataPlane> Node<D> {
         let described =
             spawn_blocking(move || describe(&interfaces(), &view, &images, &drivers, &accounts, overcommit));
         let wireguard = self.wireguard.as_ref().map(ToString::to_string);
-        Domain { wireguard, ..described.await.unwrap_or_default() }
+        let domain = Domain { wireguard, ..described.await.unwrap_or_default() };
+        _ = self.described_first.set(domain.clone());
+        domain
     }
 }
 
@@ -69,8 +71,14 @@ pub(crate) async fn watch<D: DataPlane>(node: Arc<Node<D>>) {
         sleep(SETTLE).await;
     }
     let mut events = node.events.listen();
-    let mut before = node.domain().await;
+    // What has changed since somebody asked is said, too.
+    let mut before = node.described_first.get().cloned();
     loop {
+        let now = node.domain().await;
+        if let Some(before) = before.filter(|before| *before != now) {
+            node.events.publish(Kind::Domain, None, changed(&before, &now)).await;
+        }
+        before = Some(now);
         let relevant = async {
             loop {
                 match events.recv().await {
@@ -84,11 +92,6 @@ pub(crate) async fn watch<D: DataPlane>(node: Arc<Node<D>>) {
             Ok(false) => return,
             Ok(true) => sleep(SETTLE).await,
             Err(_) => {}
-        }
-        let now = node.domain().await;
-        if now != before {
-            node.events.publish(Kind::Domain, None, changed(&before, &now)).await;
-            before = now;
         }
     }
 }

@@ -71,6 +71,8 @@ pub struct Node<D> {
     pub(crate) workers: usize,
     /// Whether functions have cores of their own.
     pub(crate) bound: Mutex<bool>,
+    /// What was said of the node first: from there on changes are events.
+    pub(crate) described_first: std::sync::OnceLock<weir_api::domain::Domain>,
     /// What graphs may come to take altogether.
     pub(crate) resources: Resources,
     /// Whether they may come to take more.
@@ -128,6 +130,7 @@ impl<D: DataPlane> Node<D> {
             wireguard: None,
             workers: 1,
             bound: Mutex::default(),
+            described_first: std::sync::OnceLock::new(),
             resources: Resources::of_machine(),
             overcommit: false,
             containers: None,
