@@ -89,33 +89,6 @@ class Changes(BaseModel):
     """
 
 
-class ControllerLink(BaseModel):
-    """
-    The controller of a node, as the node sees it.
-    """
-
-    connected: bool
-    """
-    Whether the connection stands. Without it everything goes on as it is.
-    """
-    node: str
-    """
-    The node's name there.
-    """
-    since: Annotated[int, Field(ge=0)]
-    """
-    Since when that is so, in milliseconds since the epoch.
-    """
-    trouble: str | None = None
-    """
-    Why there is no connection.
-    """
-    url: str
-    """
-    Its address.
-    """
-
-
 class Counts(BaseModel):
     """
     Packets and bytes.
@@ -322,34 +295,6 @@ class FlowCache(BaseModel):
     """
 
 
-class Health(BaseModel):
-    """
-    How the node is.
-    """
-
-    controller: ControllerLink | None = None
-    failed: Annotated[int, Field(ge=0)]
-    """
-    Number of graphs that cannot run.
-    """
-    graphs: Annotated[int, Field(ge=0)]
-    """
-    Number of graphs.
-    """
-    ready: bool
-    """
-    Whether the data plane can be reached and was brought to the desired state.
-    """
-    trouble: str | None = None
-    """
-    What is wrong with the data plane, if anything.
-    """
-    version: str
-    """
-    The daemon's version.
-    """
-
-
 class Hello(BaseModel):
     """
     A node that has joined is about to make its connection: this tells it beforehand if it would not be taken.
@@ -532,6 +477,21 @@ class LinkSummary(BaseModel):
     tunnels: Annotated[int, Field(ge=0)]
     """
     Tunnels of graphs that go there.
+    """
+
+
+class Mark(BaseModel):
+    """
+    How far a controller has got.
+    """
+
+    generation: Annotated[int, Field(ge=0)]
+    """
+    Counts the changes of what is wanted in the domain.
+    """
+    run: str
+    """
+    Names one run of the controller, from its start to its end.
     """
 
 
@@ -1350,6 +1310,34 @@ class Condition(BaseModel):
     """
 
 
+class ControllerLink(BaseModel):
+    """
+    The controller of a node, as the node sees it.
+    """
+
+    connected: bool
+    """
+    Whether the connection stands. Without it everything goes on as it is.
+    """
+    mark: Mark | None = None
+    node: str
+    """
+    The node's name there.
+    """
+    since: Annotated[int, Field(ge=0)]
+    """
+    Since when that is so, in milliseconds since the epoch.
+    """
+    trouble: str | None = None
+    """
+    Why there is no connection.
+    """
+    url: str
+    """
+    Its address.
+    """
+
+
 class DeviceStatus(BaseModel):
     """
     An interface. Counts are since the data plane opened it.
@@ -1643,6 +1631,34 @@ class GraphSummary(State):
     tenant: str | None = None
     """
     The tenant that it belongs to.
+    """
+
+
+class Health(BaseModel):
+    """
+    How the node is.
+    """
+
+    controller: ControllerLink | None = None
+    failed: Annotated[int, Field(ge=0)]
+    """
+    Number of graphs that cannot run.
+    """
+    graphs: Annotated[int, Field(ge=0)]
+    """
+    Number of graphs.
+    """
+    ready: bool
+    """
+    Whether the data plane can be reached and was brought to the desired state.
+    """
+    trouble: str | None = None
+    """
+    What is wrong with the data plane, if anything.
+    """
+    version: str
+    """
+    The daemon's version.
     """
 
 
