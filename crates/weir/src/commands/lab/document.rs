@@ -39,10 +39,10 @@ pub(super) struct Host {
     pub addresses: Addresses,
     /// The router for all other addresses.
     #[serde(default)]
-    pub gateway: Vec1<IpAddr>,
+    pub gateway: OneOrMany<IpAddr>,
     /// Programs that run as long as the lab, each a command for the shell.
     #[serde(default)]
-    pub run: Vec1<String>,
+    pub run: OneOrMany<String>,
 }
 
 /// A machine with a Weir node.
@@ -51,13 +51,13 @@ pub(super) struct Host {
 pub(super) struct Node {
     /// Folders of function images, as seen from the document.
     #[serde(default)]
-    pub images: Vec1<PathBuf>,
+    pub images: OneOrMany<PathBuf>,
     /// Further options of `weir node`.
     #[serde(default)]
     pub options: Vec<String>,
     /// Addresses of its interfaces.
     #[serde(default)]
-    pub addresses: BTreeMap<String, Vec1<String>>,
+    pub addresses: BTreeMap<String, OneOrMany<String>>,
 }
 
 /// A link between two machines.
@@ -98,35 +98,35 @@ pub(super) struct Graph {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub(super) enum Addresses {
-    OfFirst(Vec1<String>),
-    ByInterface(BTreeMap<String, Vec1<String>>),
+    OfFirst(OneOrMany<String>),
+    ByInterface(BTreeMap<String, OneOrMany<String>>),
 }
 
 impl Default for Addresses {
     fn default() -> Addresses {
-        Addresses::OfFirst(Vec1::default())
+        Addresses::OfFirst(OneOrMany::default())
     }
 }
 
 /// One, or a list.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
-pub(super) enum Vec1<T> {
+pub(super) enum OneOrMany<T> {
     One(T),
     Many(Vec<T>),
 }
 
-impl<T> Default for Vec1<T> {
-    fn default() -> Vec1<T> {
-        Vec1::Many(Vec::new())
+impl<T> Default for OneOrMany<T> {
+    fn default() -> OneOrMany<T> {
+        OneOrMany::Many(Vec::new())
     }
 }
 
-impl<T> Vec1<T> {
+impl<T> OneOrMany<T> {
     pub fn iter(&self) -> std::slice::Iter<'_, T> {
         match self {
-            Vec1::One(one) => std::slice::from_ref(one).iter(),
-            Vec1::Many(many) => many.iter(),
+            OneOrMany::One(one) => std::slice::from_ref(one).iter(),
+            OneOrMany::Many(many) => many.iter(),
         }
     }
 }
@@ -177,7 +177,7 @@ pub(super) fn parse(text: &str) -> Result<Lab, Vec<String>> {
     let machines: Vec<&String> = document.hosts.keys().chain(document.nodes.keys()).collect();
     for name in &machines {
         if !is_name(name) {
-            wrong.push(format!("{name:?} is no name of a machine: letters, digits and '-'"));
+            wrong.push(format!("{name:?} is no name of a machine: letters, digits, and '-' between them"));
         }
         if document.hosts.contains_key(*name) && document.nodes.contains_key(*name) {
             wrong.push(format!("'{name}' is a host and a node; machines have names of their own"));
@@ -303,7 +303,8 @@ fn shape(link: &Link) -> Result<Shape, String> {
 
 fn is_name(name: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    !name.is_empty() && !name.starts_with('-') && name.chars().all(is_part)
+    // What ends with a dash is Weir's own.
+    !name.is_empty() && !name.starts_with('-') && !name.ends_with('-') && name.chars().all(is_part)
 }
 
 fn is_interface(name: &str) -> bool {
@@ -353,6 +354,7 @@ name: 'a b'
 hosts:
   client: {addresses: [10.0.0.1, 10.0.0.2/33]}
   server: {gateway: 10.0.0.1}
+  wire--: {}
 nodes: {client: {}, n: {addresses: {wan: 10.0.0.1/8}}}
 links:
   - {ends: [cleint, 'n:lan']}
@@ -364,6 +366,7 @@ graphs: [{node: m, file: g.yaml}]
         for what in [
             "name: \"a b\"",
             "'client' is a host and a node",
+            "\"wire--\" is no name of a machine",
             "no host or node 'cleint'",
             "client",
             "n:lan is an end of another link",

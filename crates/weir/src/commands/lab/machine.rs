@@ -121,7 +121,7 @@ pub(super) fn ourselves() -> PathBuf {
 pub(super) fn start(command: &mut Command, log: &Path) -> Result<Process, Failure> {
     use std::os::unix::process::CommandExt;
     let failed = |e: std::io::Error| {
-        Failure::refused(format!("cannot start {command:?}: {e}", command = log.display()))
+        Failure::refused(format!("cannot start a program whose output goes to {}: {e}", log.display()))
     };
     let out = File::options().create(true).append(true).open(log).map_err(failed)?;
     let errors = out.try_clone().map_err(failed)?;

@@ -86,7 +86,7 @@ pub(super) fn steps(lab: &Lab) -> Vec<Step> {
 
 /// What packets from one interface to another pass.
 fn direction(from: &str, to: &str, shape: &Shape) -> String {
-    let mut path = format!("FromDevice({from})");
+    let mut path = format!("FromDevice({from}, METHOD PACKET)");
     if let Some(loss) = shape.loss {
         path += &format!(" -> RandomSample(DROP {loss})");
     }
