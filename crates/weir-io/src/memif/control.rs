@@ -20,7 +20,7 @@ use super::link::Link;
 use super::message::Message;
 use super::options::{Options, Role};
 use super::socket;
-use crate::shared::watch::News;
+use crate::shared::watch::Changes;
 use crate::shared::{LOOK, accept, connect, is_gone, listen, signal};
 
 /// How long a peer has from connecting until everything is there.
@@ -38,7 +38,7 @@ static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub struct Shared {
     /// Of what the port wants to know.
-    pub news: News,
+    pub changes: Changes,
     state: Mutex<State>,
     /// Wakes the thread.
     wake: OwnedFd,
@@ -94,14 +94,14 @@ impl Shared {
     pub fn new() -> io::Result<Shared> {
         let why = "nobody has connected yet".to_owned();
         let state = Mutex::new(State { why, ..State::default() });
-        Ok(Shared { news: News::new()?, state, wake: signal::eventfd()? })
+        Ok(Shared { changes: Changes::new()?, state, wake: signal::eventfd()? })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How the connection stands; it may be newer than the version of the news that was seen.
+    /// How the connection stands; it may be newer than the version of the changes that was seen.
     pub fn standing(&self) -> Standing {
         let mut state = self.lock();
         let (link, orders) = (state.link.take(), std::mem::take(&mut state.orders));
@@ -146,7 +146,7 @@ impl Shared {
 
     fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.lock());
-        self.news.notify();
+        self.changes.notify();
     }
 }
 

@@ -39,7 +39,7 @@ use super::options::Role;
 use super::region::Memory;
 use super::ring::Ring;
 use crate::shared::signal::Signal;
-use crate::shared::watch::{News, Watch};
+use crate::shared::watch::{Changes, Watch};
 
 /// Logarithm of the size of a direct ring.
 const LOG2_SIZE: u8 = 10;
@@ -196,8 +196,8 @@ impl Order {
             Order::Send(SendEnd { id, tx, count, traffic, in_vain: 0 })
         } else {
             let rx = Receiver::new(ring, signal, None);
-            let (news, watch) = (News::new()?, Watch::default());
-            Order::Receive(ReceiveEnd { id, rx, count, traffic, open: false, left: None, news, watch })
+            let (changes, watch) = (Changes::new()?, Watch::default());
+            Order::Receive(ReceiveEnd { id, rx, count, traffic, open: false, left: None, changes, watch })
         })
     }
 }
@@ -246,7 +246,7 @@ pub struct ReceiveEnd {
     /// The most that is still to be taken, once it has been stopped.
     left: Option<u64>,
     /// Readable while there is more, if nobody signals.
-    news: News,
+    changes: Changes,
     watch: Watch,
 }
 
@@ -254,7 +254,7 @@ impl ReceiveEnd {
     /// Packets are taken from now on.
     pub fn open(&mut self) {
         self.open = true;
-        self.watch.start(&self.news, Some(&self.rx), false);
+        self.watch.start(&self.changes, Some(&self.rx), false);
     }
 
     /// No more is taken than what is in the ring, and than a ring holds: the sender may go on sending.
@@ -264,7 +264,7 @@ impl ReceiveEnd {
 
     /// What is readable when there are packets, or the sender has closed its end.
     pub fn fds(&self) -> [BorrowedFd<'_>; 2] {
-        [self.news.fd(), self.rx.fd()]
+        [self.changes.fd(), self.rx.fd()]
     }
 
     /// Whether packets are taken.
@@ -279,7 +279,7 @@ impl ReceiveEnd {
     pub fn take(&mut self, out: &mut Vec<Packet>, max: usize) -> Result<u64, Fault> {
         let before = out.len();
         let left = self.left.map_or(max, |left| usize::try_from(left).unwrap_or(max));
-        let malformed = self.watch.take(&mut self.rx, &self.news, false, out, max.min(left))?;
+        let malformed = self.watch.take(&mut self.rx, &self.changes, false, out, max.min(left))?;
         let taken = (out.len() - before) as u64 + malformed;
         self.left = self.left.map(|left| left.saturating_sub(taken));
         if out.len() > before {

@@ -61,8 +61,8 @@ impl MemifPort {
     /// Takes again what the slave sends here.
     pub fn release(&mut self) {
         (self.master.held, self.master.draining) = (false, None);
-        self.watch.lit = true;
-        self.shared.news.light();
+        self.watch.readable = true;
+        self.shared.changes.make_readable();
     }
 
     /// Does what the master wants.

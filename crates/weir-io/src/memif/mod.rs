@@ -66,7 +66,7 @@ pub struct MemifPort {
     over: bool,
     /// Whether it was reported that there is no peer.
     reported: bool,
-    /// Readable when there are news, or the peer has signalled.
+    /// Readable when there are changes, or the peer has signalled.
     ready: Epoll,
     /// Who sleeps on that.
     watch: Watch,
@@ -90,11 +90,11 @@ impl MemifPort {
         let shared = Arc::new(Shared::new().map_err(failed("make an eventfd"))?);
         let keeper = Keeper::new(options, shared.clone()).map_err(failed("listen on its socket"))?;
         // What has to work later, when it would be too late to say so.
-        signal::send(shared.news.fd()).map_err(failed("send signals (fs.aio-max-nr)"))?;
+        signal::send(shared.changes.fd()).map_err(failed("send signals (fs.aio-max-nr)"))?;
         let ready = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
             .map_err(|e| failed("make an epoll instance")(e.into()))?;
         ready
-            .add(shared.news.fd(), EpollEvent::new(EpollFlags::EPOLLIN, 0))
+            .add(shared.changes.fd(), EpollEvent::new(EpollFlags::EPOLLIN, 0))
             .map_err(|e| failed("watch an eventfd")(e.into()))?;
         let (ends, ended) = channel::<()>();
         thread::Builder::new()
@@ -129,14 +129,14 @@ impl MemifPort {
     /// Takes note of a peer that came or went.
     #[cold]
     fn look(&mut self) {
-        self.watch.lit = true;
-        let news = self.shared.standing();
+        self.watch.readable = true;
+        let changes = self.shared.standing();
         // What a peer has left is received, until another one is there.
-        if self.link.is_some() && (news.link.is_some() || !news.up) {
+        if self.link.is_some() && (changes.link.is_some() || !changes.up) {
             self.over = true;
             self.leave_direct();
         }
-        if let Some(link) = news.link {
+        if let Some(link) = changes.link {
             self.drop_link();
             if let Err(e) = self.ready.add(link.rx.fd(), EpollEvent::new(EpollFlags::EPOLLIN, 1)) {
                 // Nobody would be woken by its packets.
@@ -144,12 +144,12 @@ impl MemifPort {
                 return;
             }
             self.master = OfMaster { known: link.knows_direct, ..OfMaster::default() };
-            (self.link, self.over, self.reported) = (Some(link), !news.up, false);
-            self.epoch = news.epoch;
+            (self.link, self.over, self.reported) = (Some(link), !changes.up, false);
+            self.epoch = changes.epoch;
             self.watch.begin_again();
         }
-        self.master.reports = news.reports;
-        for order in news.orders {
+        self.master.reports = changes.reports;
+        for order in changes.orders {
             self.obey(order);
         }
         // Orders of a peer that is gone hold no longer, also if they came with its end.
@@ -186,7 +186,8 @@ impl MemifPort {
     /// Takes packets.
     fn take(&mut self, out: &mut Vec<Packet>, max: usize) -> Result<(), Fault> {
         let Some(link) = &mut self.link else { return Ok(()) };
-        self.stats.rx_malformed += self.watch.take(&mut link.rx, &self.shared.news, self.over, out, max)?;
+        self.stats.rx_malformed +=
+            self.watch.take(&mut link.rx, &self.shared.changes, self.over, out, max)?;
         Ok(())
     }
 }
@@ -238,12 +239,12 @@ impl Port for MemifPort {
     }
 
     fn receive(&mut self, out: &mut Vec<Packet>, max: usize) -> Result<usize, PortError> {
-        if self.watch.is_behind(&self.shared.news) {
+        if self.watch.is_behind(&self.shared.changes) {
             self.look();
         }
         if self.master.held && !self.over {
-            if self.watch.lit {
-                self.watch.darken(&self.shared.news);
+            if self.watch.readable {
+                self.watch.make_unreadable(&self.shared.changes);
             }
             // Its ring is looked at when it is no longer held; until then its signals wake nobody.
             if let Some(link) = &self.link {
@@ -279,8 +280,8 @@ impl Port for MemifPort {
         if self.link.is_some() {
             return Ok(0);
         }
-        // Nothing comes before there are news.
-        self.watch.darken(&self.shared.news);
+        // Nothing comes before there are changes.
+        self.watch.make_unreadable(&self.shared.changes);
         if std::mem::replace(&mut self.reported, true) {
             return Ok(0);
         }
@@ -288,7 +289,7 @@ impl Port for MemifPort {
     }
 
     fn send(&mut self, batch: &mut Vec<Packet>) -> Result<usize, PortError> {
-        if self.watch.is_behind(&self.shared.news) {
+        if self.watch.is_behind(&self.shared.changes) {
             self.look();
         }
         if self.link.is_none() || self.over {
@@ -315,7 +316,7 @@ impl Port for MemifPort {
 
     fn fd(&mut self) -> Option<BorrowedFd<'_>> {
         let source = self.link.as_ref().map(|link| &link.rx);
-        self.watch.start(&self.shared.news, source, self.over);
+        self.watch.start(&self.shared.changes, source, self.over);
         Some(self.ready.0.as_fd())
     }
 

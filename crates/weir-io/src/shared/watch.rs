@@ -1,5 +1,5 @@
 //! How whoever sleeps on a port is woken: by signals of the peer, which are asked for only when there is nothing to take, and
-//! by news of the thread that keeps the connection.
+//! by the thread that keeps the connection, when something about it changed.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,41 +16,41 @@ const IN_VAIN: u32 = 16;
 
 /// Tells a port that something about its connection has changed.
 #[derive(Debug)]
-pub struct News {
+pub struct Changes {
     /// Counts the changes.
     version: AtomicU32,
     /// Readable when there is a change.
     changed: OwnedFd,
 }
 
-impl News {
+impl Changes {
     /// None yet.
     ///
     /// # Errors
     /// If there are no descriptors left.
-    pub fn new() -> io::Result<News> {
-        Ok(News { version: AtomicU32::new(0), changed: signal::eventfd()? })
+    pub fn new() -> io::Result<Changes> {
+        Ok(Changes { version: AtomicU32::new(0), changed: signal::eventfd()? })
     }
 
     /// Says that there is a change, after it was made.
     pub fn notify(&self) {
         self.version.fetch_add(1, Ordering::Release);
-        self.light();
+        self.make_readable();
     }
 
-    /// A number that changes with the news.
+    /// A number that grows with each change.
     #[inline]
     pub fn version(&self) -> u32 {
         self.version.load(Ordering::Acquire)
     }
 
     /// Makes the descriptor readable, and so ends the sleep of who watches it.
-    pub fn light(&self) {
+    pub fn make_readable(&self) {
         // It stays in this process: nobody makes it wait.
         let _ = nix::unistd::write(&self.changed, &1_u64.to_ne_bytes());
     }
 
-    /// What is readable when there are news.
+    /// What is readable when there are changes.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.changed.as_fd()
     }
@@ -87,12 +87,12 @@ pub trait Source {
 /// What a port knows about who sleeps on it.
 #[derive(Debug, Default)]
 pub struct Watch {
-    /// The version of the news that is known.
+    /// The version of the changes that is known.
     pub version: u32,
     /// Whether someone sleeps on the port.
     pub watched: bool,
-    /// Whether we made the descriptor of news readable ourselves.
-    pub lit: bool,
+    /// Whether we made the descriptor of changes readable ourselves.
+    pub readable: bool,
     /// Whether the peer was asked for signals, and may have sent some.
     asked: bool,
     /// How often there was nothing since it was asked.
@@ -100,10 +100,10 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Whether there are news that were not looked at. They are known from here on.
+    /// Whether there are changes that were not looked at. They are known from here on.
     #[inline]
-    pub fn is_behind(&mut self, news: &News) -> bool {
-        let version = news.version();
+    pub fn is_behind(&mut self, changes: &Changes) -> bool {
+        let version = changes.version();
         version != std::mem::replace(&mut self.version, version)
     }
 
@@ -113,22 +113,22 @@ impl Watch {
     }
 
     /// Someone sleeps on the port from now on: it is readable if there is something already.
-    pub fn start<S: Source>(&mut self, news: &News, source: Option<&S>, over: bool) {
+    pub fn start<S: Source>(&mut self, changes: &Changes, source: Option<&S>, over: bool) {
         if std::mem::replace(&mut self.watched, true) {
             return;
         }
-        signal::clear(news.fd());
-        self.lit = over || news.version() != self.version;
+        signal::clear(changes.fd());
+        self.readable = over || changes.version() != self.version;
         if let Some(source) = source {
             // What was signalled before is looked for here.
             source.clear_signals();
             source.want_signals(true);
             (self.asked, self.in_vain) = (true, 0);
             // What makes no sense is found by who takes it.
-            self.lit |= !matches!(source.filled(), Ok(0));
+            self.readable |= !matches!(source.filled(), Ok(0));
         }
-        if self.lit {
-            news.light();
+        if self.readable {
+            changes.make_readable();
         }
     }
 
@@ -140,7 +140,7 @@ impl Watch {
     pub fn take<S: Source>(
         &mut self,
         source: &mut S,
-        news: &News,
+        changes: &Changes,
         over: bool,
         out: &mut Vec<Packet>,
         max: usize,
@@ -161,14 +161,14 @@ impl Watch {
                     source.clear_signals();
                     self.asked = false;
                 }
-                if !self.lit {
-                    news.light();
-                    self.lit = true;
+                if !self.readable {
+                    changes.make_readable();
+                    self.readable = true;
                 }
                 return Ok(malformed);
             }
-            if self.lit {
-                self.darken(news);
+            if self.readable {
+                self.make_unreadable(changes);
             }
             if self.asked {
                 self.in_vain += 1;
@@ -176,7 +176,7 @@ impl Watch {
                 if out.len() > round || self.in_vain >= IN_VAIN {
                     source.clear_signals();
                     if self.in_vain >= IN_VAIN {
-                        self.darken(news);
+                        self.make_unreadable(changes);
                     }
                     self.in_vain = 0;
                     // Those that were signalled just before that.
@@ -194,13 +194,13 @@ impl Watch {
         }
     }
 
-    /// Makes the descriptor of news unreadable, unless there are some beyond those that are known. They may come at any moment:
+    /// Makes the descriptor of changes unreadable, unless there are some beyond those that are known. They may come at any moment:
     /// it is looked for them behind that.
-    pub fn darken(&mut self, news: &News) {
-        signal::clear(news.fd());
-        self.lit = news.version() != self.version;
-        if self.lit {
-            news.light();
+    pub fn make_unreadable(&mut self, changes: &Changes) {
+        signal::clear(changes.fd());
+        self.readable = changes.version() != self.version;
+        if self.readable {
+            changes.make_readable();
         }
     }
 }

@@ -19,7 +19,7 @@ use socket2::{Socket, Type};
 use super::backend::Backend;
 use super::device::{Device, Refused, Signal};
 use super::options::{Options, Role};
-use crate::shared::watch::News;
+use crate::shared::watch::Changes;
 use crate::shared::{LOOK, accept, connect, is_gone, listen, signal};
 
 /// How long until a client tries to connect again, and a server takes the next.
@@ -35,8 +35,8 @@ const KEEP: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Shared {
     /// Of the device, and of the connection.
-    pub news: News,
-    /// Readable when there are news, or the driver has signalled.
+    pub changes: Changes,
+    /// Readable when there are changes, or the driver has signalled.
     pub ready: Epoll,
     device: Mutex<Device>,
     state: Mutex<State>,
@@ -66,14 +66,14 @@ impl Shared {
     /// If there are no descriptors left.
     pub fn new(options: &Options) -> io::Result<Shared> {
         let ready = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let news = News::new()?;
-        ready.add(news.fd(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        let changes = Changes::new()?;
+        ready.add(changes.fd(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
         let state = State { why: "nobody has connected yet".to_owned(), ..State::default() };
         let device = Mutex::new(Device::new(options));
-        Ok(Shared { news, ready, device, state: Mutex::new(state), wake: signal::eventfd()? })
+        Ok(Shared { changes, ready, device, state: Mutex::new(state), wake: signal::eventfd()? })
     }
 
-    /// The device, unless it is being changed: news follow then.
+    /// The device, unless it is being changed: changes follow then.
     #[inline]
     pub fn device(&self) -> Option<MutexGuard<'_, Device>> {
         match self.device.try_lock() {
@@ -130,7 +130,7 @@ impl Shared {
     /// Changes the device, and tells the port.
     pub fn change<T>(&self, change: impl FnOnce(&mut Device) -> T) -> T {
         let done = change(&mut self.device.lock().unwrap_or_else(PoisonError::into_inner));
-        self.news.notify();
+        self.changes.notify();
         done
     }
 

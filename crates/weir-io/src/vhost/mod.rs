@@ -78,7 +78,7 @@ impl VhostPort {
         let shared = Arc::new(Shared::new(options).map_err(failed("make an eventfd"))?);
         let keeper = Keeper::new(options, shared.clone()).map_err(failed("listen on its socket"))?;
         // What has to work later, when it would be too late to say so.
-        signal::send(shared.news.fd()).map_err(failed("send signals (fs.aio-max-nr)"))?;
+        signal::send(shared.changes.fd()).map_err(failed("send signals (fs.aio-max-nr)"))?;
         let (ends, ended) = channel::<()>();
         thread::Builder::new()
             .name("weir-vhost".to_owned())
@@ -107,7 +107,7 @@ impl VhostPort {
     /// Takes note of what has changed.
     #[cold]
     fn look(&mut self) {
-        self.watch.lit = true;
+        self.watch.readable = true;
         self.watch.begin_again();
     }
 
@@ -129,7 +129,7 @@ impl Port for VhostPort {
     }
 
     fn receive(&mut self, out: &mut Vec<Packet>, max: usize) -> Result<usize, PortError> {
-        if self.watch.is_behind(&self.shared.news) {
+        if self.watch.is_behind(&self.shared.changes) {
             self.look();
         }
         // Whoever changes it says when that is done.
@@ -141,10 +141,12 @@ impl Port for VhostPort {
         let mut fault = None;
         let mut waits = over;
         match device.receiver() {
-            Some(mut receiver) => match self.watch.take(&mut receiver, &self.shared.news, over, out, max) {
-                Ok(malformed) => self.stats.rx_malformed += malformed,
-                Err(e) => fault = Some(e),
-            },
+            Some(mut receiver) => {
+                match self.watch.take(&mut receiver, &self.shared.changes, over, out, max) {
+                    Ok(malformed) => self.stats.rx_malformed += malformed,
+                    Err(e) => fault = Some(e),
+                }
+            }
             None => {
                 // Who signals a ring that rests wakes nobody twice.
                 let _ = device.kick().map(|kick| signal::clear(kick.as_fd()));
@@ -169,8 +171,8 @@ impl Port for VhostPort {
             self.shared.drained();
         }
         if waits {
-            // Nothing comes before there are news.
-            self.watch.darken(&self.shared.news);
+            // Nothing comes before there are changes.
+            self.watch.make_unreadable(&self.shared.changes);
         }
         if std::mem::replace(&mut self.reported, true) {
             return Ok(0);
@@ -193,14 +195,14 @@ impl Port for VhostPort {
     }
 
     fn fd(&mut self) -> Option<BorrowedFd<'_>> {
-        let (watch, news) = (&mut self.watch, &self.shared.news);
+        let (watch, changes) = (&mut self.watch, &self.shared.changes);
         match self.shared.device() {
             Some(mut device) => {
                 let over = device.over;
-                watch.start(news, device.receiver().as_ref(), over);
+                watch.start(changes, device.receiver().as_ref(), over);
             }
             // It is being changed: whoever takes packets looks at what it is then.
-            None => watch.start::<net::Receiver<'_>>(news, None, true),
+            None => watch.start::<net::Receiver<'_>>(changes, None, true),
         }
         Some(self.shared.ready.0.as_fd())
     }
