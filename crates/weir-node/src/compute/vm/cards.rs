@@ -18,6 +18,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often that is looked at.
 const STEP: Duration = Duration::from_millis(50);
 
+/// How long a guest may take to let a card go until it is asked again: one that was busy with what came before has not heard it.
+const LETS_GO: Duration = Duration::from_secs(8);
+/// How often a guest is asked to let a card go.
+const ATTEMPTS: u32 = 8;
+
 /// A network card.
 #[derive(Debug)]
 pub(super) struct Card {
@@ -113,8 +118,23 @@ pub(super) async fn plug_when_ready(card: &Card, control: &Path) -> io::Result<(
 /// Takes a card from a machine that runs: the guest has to let it go.
 pub(super) async fn unplug(qmp: &mut Qmp, port: &PortNames) -> io::Result<()> {
     let device = format!("d-{}", port.inside);
-    qmp.ask("device_del", json!({"id": device})).await?;
-    qmp.event("DEVICE_DELETED", &device).await?;
+    let mut result = Ok(());
+    for attempt in 0..ATTEMPTS {
+        match qmp.ask("device_del", json!({"id": device})).await {
+            // It went after the time was over.
+            Err(e) if attempt > 0 && e.kind() == io::ErrorKind::NotFound => result = Ok(()),
+            Err(e) if attempt == 0 => return Err(e),
+            // QEMU may refuse to ask again that soon; the guest may let go all the same.
+            Ok(_) | Err(_) => result = qmp.event("DEVICE_DELETED", &device, LETS_GO).await,
+        }
+        match &result {
+            Err(e) if e.kind() == io::ErrorKind::TimedOut => {}
+            _ => break,
+        }
+    }
+    result.map_err(|e| {
+        io::Error::new(e.kind(), format!("the guest does not let go of its card {}: {e}", port.inside))
+    })?;
     // Its chardev, if it has one, goes with it.
     qmp.ask("netdev_del", json!({"id": format!("n-{}", port.inside)})).await.map(drop)
 }

@@ -19,12 +19,17 @@ const MAX_LINE: u64 = 1 << 20;
 
 /// A connection.
 #[derive(Debug)]
-pub(super) struct Qmp(BufReader<UnixStream>);
+pub(super) struct Qmp {
+    stream: BufReader<UnixStream>,
+    /// What came of the next line while somebody waited for it only a time.
+    partial: Vec<u8>,
+}
 
 impl Qmp {
     /// Connects, and makes itself known.
     pub(super) async fn open(socket: &Path) -> io::Result<Qmp> {
-        let mut qmp = Qmp(BufReader::new(UnixStream::connect(socket).await?));
+        let stream = BufReader::new(UnixStream::connect(socket).await?);
+        let mut qmp = Qmp { stream, partial: Vec::new() };
         let greeting = in_time(qmp.line()).await?;
         if greeting.get("QMP").is_none() {
             return Err(io::Error::other(format!("it greets with {greeting}")));
@@ -33,7 +38,7 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Has a command carried out.
+    /// Has a command carried out. The error's kind is `NotFound` where it names a device that is not there.
     pub(super) async fn ask(&mut self, command: &str, arguments: Value) -> io::Result<Value> {
         in_time(self.ask_patiently(command, arguments)).await
     }
@@ -42,7 +47,7 @@ impl Qmp {
     pub(super) async fn give(&mut self, name: &str, fd: &OwnedFd) -> io::Result<()> {
         in_time(async {
             let line = line("getfd", &json!({"fdname": name}));
-            let stream = self.0.get_ref();
+            let stream = self.stream.get_ref();
             let send = || {
                 let fds = [fd.as_raw_fd()];
                 let part = [IoSlice::new(&line.as_bytes()[..1])];
@@ -51,14 +56,14 @@ impl Qmp {
             };
             // It goes with the first byte.
             stream.async_io(Interest::WRITABLE, send).await?;
-            self.0.get_mut().write_all(&line.as_bytes()[1..]).await?;
+            self.stream.get_mut().write_all(&line.as_bytes()[1..]).await?;
             self.answer("getfd").await.map(drop)
         })
         .await
     }
 
     async fn ask_patiently(&mut self, command: &str, arguments: Value) -> io::Result<Value> {
-        self.0.get_mut().write_all(line(command, &arguments).as_bytes()).await?;
+        self.stream.get_mut().write_all(line(command, &arguments).as_bytes()).await?;
         self.answer(command).await
     }
 
@@ -70,15 +75,19 @@ impl Qmp {
             }
             if let Some(error) = answer.get("error") {
                 let what = error["desc"].as_str().unwrap_or("it refuses").to_owned();
-                return Err(io::Error::other(format!("{command}: {what}")));
+                let kind = match error["class"].as_str() {
+                    Some("DeviceNotFound") => io::ErrorKind::NotFound,
+                    _ => io::ErrorKind::Other,
+                };
+                return Err(io::Error::new(kind, format!("{command}: {what}")));
             }
             // An event.
         }
     }
 
-    /// Waits for an event about a device.
-    pub(super) async fn event(&mut self, name: &str, device: &str) -> io::Result<()> {
-        in_time(async {
+    /// Waits a time for an event about a device.
+    pub(super) async fn event(&mut self, name: &str, device: &str, time: Duration) -> io::Result<()> {
+        within(time, async {
             loop {
                 let line = self.line().await?;
                 if line["event"] == name && line["data"]["device"] == device {
@@ -90,9 +99,10 @@ impl Qmp {
     }
 
     async fn line(&mut self) -> io::Result<Value> {
-        let mut bytes = Vec::new();
-        let mut read = (&mut self.0).take(MAX_LINE);
-        match read.read_until(b'\n', &mut bytes).await? {
+        let left = MAX_LINE.saturating_sub(self.partial.len() as u64);
+        let read = (&mut self.stream).take(left).read_until(b'\n', &mut self.partial).await?;
+        let bytes = std::mem::take(&mut self.partial);
+        match read {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             _ => serde_json::from_slice(&bytes).map_err(io::Error::other),
         }
@@ -106,7 +116,11 @@ fn line(command: &str, arguments: &Value) -> String {
 
 /// A guest can make events without end: the time is for all of them.
 async fn in_time<T>(answer: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    timeout(TIME, answer)
+    within(TIME, answer).await
+}
+
+async fn within<T>(time: Duration, answer: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    timeout(time, answer)
         .await
         .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "QEMU does not answer")))
 }
