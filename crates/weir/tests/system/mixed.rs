@@ -48,16 +48,31 @@ fn images(lab: &Lab) -> String {
     images
 }
 
+/// The path of an echo request from where it enters the graph. One that was on its path already when the trace began is followed from
+/// where it comes out of a function.
+fn path_from_the_start(lab: &Lab, client: &Ns<'_>) -> String {
+    let id = lab.name("g");
+    let ask = ["trace", &id, "--match", "icmp and src host 10.0.0.1", "-c", "1"];
+    let mut path = String::new();
+    assert!(
+        poll(10, || {
+            let mut trace = lab.ns("node").spawn_weir(&ask);
+            until("the trace", || {
+                client.run(&["ping", "-c1", "-W1", "10.0.0.2"]);
+                !trace.runs()
+            });
+            path = trace.wait().ok();
+            path.contains("sf:native:inside")
+        }),
+        "{path}"
+    );
+    path
+}
+
 /// A packet is followed through functions of every kind, and inside of the process.
 fn follows_through_all(lab: &Lab, node: &Node<'_>, client: &Ns<'_>) {
     let id = lab.name("g");
-    let ask = ["trace", &id, "--match", "icmp and src host 10.0.0.1", "-c", "1"];
-    let mut trace = lab.ns("node").spawn_weir(&ask);
-    until("the trace", || {
-        client.run(&["ping", "-c1", "-W1", "10.0.0.2"]);
-        !trace.runs()
-    });
-    let way = trace.wait().ok();
+    let path = path_from_the_start(lab, client);
     let places = [
         "sf:native:inside",
         "sf:container:left",
@@ -67,16 +82,16 @@ fn follows_through_all(lab: &Lab, node: &Node<'_>, client: &Ns<'_>) {
         "memif:right",
         "sf:vm:left",
     ];
-    let mut rest = way.as_str();
+    let mut rest = path.as_str();
     for place in places {
-        let (_, behind) = rest.split_once(place).unwrap_or_else(|| panic!("{place}: {way}"));
+        let (_, behind) = rest.split_once(place).unwrap_or_else(|| panic!("{place}: {path}"));
         rest = behind;
     }
     for out in ["native:outside", "container:right", "process:right", "vm:right"] {
-        assert!(way.contains(&format!("came out by sf:{out}")), "{way}");
+        assert!(path.contains(&format!("came out by sf:{out}")), "{path}");
     }
     // What a function makes of a packet is not said to be the packet: its answer to ARP is its own.
-    assert!(!way.contains("not known"), "{way}");
+    assert!(!path.contains("not known"), "{path}");
     assert!(node.weir(&["show", &id]).ok().contains("running"));
 }
 
