@@ -2,12 +2,13 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Once};
 use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use weir_io::allow_huge_pages;
 use weir_io::inbox::{self, inbox};
 use weir_io::interface::Method;
 use weir_plan::{Classes, Fast, PlanError};
@@ -70,6 +71,8 @@ pub struct WorkerOptions {
     pub method: Method,
     /// Whether graphs are interpreted until the first packets come: for a process that may never see any.
     pub lazy: bool,
+    /// Whether the process has huge pages from the first graph on: before, it has little to keep.
+    pub huge_pages: bool,
 }
 
 impl Default for WorkerOptions {
@@ -81,6 +84,7 @@ impl Default for WorkerOptions {
             profile: true,
             method: Method::Auto,
             lazy: false,
+            huge_pages: false,
         }
     }
 }
@@ -100,6 +104,7 @@ pub struct Handle {
     workers: usize,
     library: Library,
     executor: ExecutorKind,
+    huge_pages: Option<Arc<Once>>,
     started: u64,
 }
 
@@ -138,6 +143,7 @@ impl Worker {
             workers: options.workers,
             library: Library::new(options.executor == ExecutorKind::Compiled, options.profile, gate)?,
             executor: options.executor,
+            huge_pages: options.huge_pages.then(|| Arc::new(Once::new())),
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
         };
         let (pinned, is_pinned) = channel();
@@ -199,6 +205,9 @@ impl Handle {
 
     fn load(&self, load: Load) -> Outcome {
         let Load { graph, config, file, tag, scope, memory } = load;
+        if let Some(first) = &self.huge_pages {
+            first.call_once(|| allow_huge_pages(true));
+        }
         let plan = self.library.plan(&self.classes, &config, &file, self.workers);
         let plan = plan.map_err(PlanError::texts)?;
         let spare = memory.map(|limit| plan.spare_memory(limit)).transpose().map_err(|e| vec![e])?;

@@ -19,6 +19,7 @@ pub mod memif;
 pub mod memory;
 mod netns;
 pub mod offload;
+mod pages;
 pub mod pcap;
 pub mod pcapng;
 mod poller;
@@ -37,6 +38,7 @@ use std::sync::atomic;
 
 pub use fork::{Fork, fork};
 pub use netns::Netns;
+pub use pages::{allow_huge_pages, with_huge_pages};
 pub use poller::{Poller, Waker};
 pub use port::{Lost, Port, PortError, PortStats, TxErrors, with_causes};
 pub use shared::BadName;

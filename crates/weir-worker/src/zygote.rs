@@ -10,7 +10,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use weir_engine::{WorkerOptions, serve_within};
-use weir_io::{Fork, fork};
+use weir_io::{Fork, allow_huge_pages, fork};
 use weir_plan::Classes;
 use weir_protocol::{SpawnReply, SpawnRequest};
 
@@ -24,6 +24,8 @@ const MAX_LINE: usize = 64 << 10;
 /// # Errors
 /// The operating system refuses something.
 pub fn zygote(classes: impl FnOnce() -> Classes) -> io::Result<()> {
+    // Each thread of each worker would take 2 MB, and the time to clear them.
+    allow_huge_pages(false);
     // Made once: what copies share costs memory once.
     let classes = classes();
     let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);

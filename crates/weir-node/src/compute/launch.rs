@@ -16,6 +16,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::setsid;
 use serde::{Deserialize, Serialize};
+use weir_io::allow_huge_pages;
 
 use super::ComputeError;
 use super::cgroup::Cgroup;
@@ -98,6 +99,8 @@ impl Launch {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(&self.directory).env_clear().env("PATH", PATH);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        // The node has none itself.
+        allow_huge_pages(true);
         Err(format!("cannot start {program}: {}", command.exec()))
     }
 

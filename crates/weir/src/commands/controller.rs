@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use weir_controller::{Options, Restored};
+use weir_io::allow_huge_pages;
 
 use super::node::{announce, shutdown};
 use super::settings::ConfigArgs;
@@ -100,6 +101,8 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         None if args.config.checked(*ui)? => return Ok(()),
         None => make_folder_of(&args.store)?,
     }
+    // It has many threads that keep little.
+    allow_huge_pages(false);
     let filter = tracing_subscriber::EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| "info".into());
     let colour = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(std::io::stderr).init();

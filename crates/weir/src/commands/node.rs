@@ -8,6 +8,7 @@ use anyhow::Context;
 use weir_auth::audience::of_authority;
 use weir_auth::secret::Secret;
 use weir_engine::{ServeError, WorkerOptions, serve};
+use weir_io::allow_huge_pages;
 use weir_io::interface::Method;
 use weir_node::join::Join;
 use weir_node::resources::Resources;
@@ -149,6 +150,8 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     if args.config.checked(*ui)? {
         return Ok(());
     }
+    // It has many threads that keep little. What it starts takes them again.
+    allow_huge_pages(false);
     let beyond = !args.listen.ip().is_loopback();
     let login = !args.no_login && (args.login || beyond);
     let tls = !args.no_tls && (args.tls || beyond);
@@ -257,8 +260,13 @@ pub(crate) fn engine(args: &EngineArgs, ui: &Ui) -> Result<(), Failure> {
         ui.progress("the data plane stopped");
         return Ok(());
     }
-    let options =
-        WorkerOptions { workers: args.workers, core: args.core, method: args.io, ..WorkerOptions::default() };
+    let options = WorkerOptions {
+        workers: args.workers,
+        core: args.core,
+        method: args.io,
+        huge_pages: true,
+        ..WorkerOptions::default()
+    };
     serve(&args.socket, classes(), options).map_err(|e| match e {
         ServeError::Running { .. } => Failure::refused(e.to_string()),
         e => Failure::Other(e.into()),

@@ -19,6 +19,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use tokio::process::Command;
 use tokio::time::timeout;
+use weir_io::with_huge_pages;
 use weir_model::template;
 use weir_model::template::expand;
 use weir_oci::{Digest, Root, Store};
@@ -91,6 +92,7 @@ impl Container {
     fn runc<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(RUNC);
         command.arg("--root").arg(&self.state).args(arguments);
+        with_huge_pages(command.as_std_mut());
         command
     }
 
