@@ -108,6 +108,8 @@ fn a_container_forwards_between_hosts_within_its_limits_and_leaves_nothing() {
     until("it is taken up", || state(&node, &lab) == "running");
     let inside = |script: &str| node.weir(&["shell", &id, "f", "--", "sh", "-c", script]);
     assert_eq!(inside("cat /proc/1/stat").ok().split_whitespace().nth(21).map(str::to_owned), first);
+    // The node has no huge pages itself.
+    assert!(inside("cat /proc/1/status").ok().contains("THP_enabled:\t1"));
     until_pings(&client, "10.0.0.2");
     node.weir(&["delete", &id]).ok();
     assert_eq!(left(&lab), Vec::<String>::new());

@@ -146,6 +146,9 @@ fn a_function_that_dies_is_started_again_with_its_last_output_told_and_its_neigh
         (cat.code == 0).then(|| cat.stdout.trim().to_owned())
     };
     let first = pid().unwrap();
+    // The node has no huge pages itself.
+    let status = std::fs::read_to_string(format!("/proc/{first}/status")).unwrap();
+    assert!(status.contains("THP_enabled:\t1"), "{status}");
     host(&["kill", "-KILL", &first]).ok();
     until("another process", || pid().is_some_and(|p| p != first));
     until("it works", || state(&node, &lab) == "running");
