@@ -5,13 +5,15 @@ use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use slab::Slab;
+use smallvec::SmallVec;
 
-use crate::requests::Requests;
+use crate::notices::Notices;
+use crate::requests::{RequestId, Requests};
 use crate::{BUFFER_SIZE, Buffer, Error, Function, ServerId, Store};
 
 /// Bytes that may wait to be sent on one connection.
@@ -23,8 +25,8 @@ pub(crate) const MAX_CONNECTIONS: usize = 1 << 24;
 /// Tokens from here on are listening sockets.
 const LISTENERS: usize = MAX_CONNECTIONS;
 
-/// The token of the waker that stops the loop.
-pub(crate) const STOP: Token = Token(usize::MAX - 1);
+/// The token of the waker: there are notices, or the loop is to stop.
+pub(crate) const WAKE: Token = Token(usize::MAX - 1);
 
 /// Buffers read from one connection before the others have their turn, and connections accepted at once.
 const TURN: usize = 32;
@@ -48,7 +50,8 @@ struct Socket {
     ended: bool,
     /// Closed by the function; still here until all is sent.
     closing: bool,
-    request: Option<usize>,
+    /// Request objects that are linked to it, the oldest link first.
+    requests: SmallVec<[RequestId; 2]>,
     /// What waits to be sent; of the first, `sent` bytes are gone.
     queue: VecDeque<Buffer>,
     queued: usize,
@@ -64,11 +67,14 @@ pub struct Core<F: Function> {
     sockets: Slab<Socket>,
     requests: Requests<F::Request>,
     store: Arc<Store>,
+    notices: Notices,
     generation: u64,
     /// Sockets and listeners that had more than their turn.
     again: Vec<Token>,
     /// Connections that failed while a callback ran.
     failed: Vec<(Connection, Error)>,
+    /// How long a callback may take.
+    limit: Duration,
 }
 
 impl<F: Function> Core<F> {
@@ -77,17 +83,21 @@ impl<F: Function> Core<F> {
         poll: Poll,
         listeners: Vec<TcpListener>,
         store: Arc<Store>,
+        notices: Notices,
+        limit: Duration,
     ) -> Result<Self, Error> {
         let mut core = Self {
             number,
             poll,
             listeners,
             sockets: Slab::new(),
-            requests: Requests::new(),
+            requests: Requests::new(number),
             store,
+            notices,
             generation: 0,
             again: Vec::new(),
             failed: Vec::new(),
+            limit,
         };
         for (n, listener) in core.listeners.iter_mut().enumerate() {
             let registered =
@@ -156,58 +166,68 @@ impl<F: Function> Core<F> {
         })
     }
 
-    /// Closes a connection once all that was sent before is out. Its request object is unlinked now, and no callback comes any more.
+    /// Closes a connection once all that was sent before is out. Its request objects are unlinked now, and no callback comes any more.
     /// A peer that reads nothing holds the connection's buffers, at most [`SEND_LIMIT`] bytes, until it ends or resets.
     pub fn close(&mut self, connection: Connection) -> Result<(), Error> {
         let socket = self.socket(connection)?;
         socket.closing = true;
-        let request = socket.request.take();
+        let requests = std::mem::take(&mut socket.requests);
         if socket.queue.is_empty() {
             self.remove(connection);
         }
-        if let Some(key) = request {
-            self.requests.unlink(key);
+        for id in requests {
+            self.requests.unlink(id);
         }
         Ok(())
     }
 
-    /// Links a new request object to a connection.
-    pub fn attach(&mut self, connection: Connection, request: F::Request) -> Result<(), Error> {
-        if self.socket(connection)?.request.is_some() {
-            return Err(Error::RequestExists);
+    /// Links a new request object to a connection, behind those that are linked to it: several requests of a connection may be under way.
+    pub fn attach(&mut self, connection: Connection, request: F::Request) -> Result<RequestId, Error> {
+        self.socket(connection)?;
+        let id = self.requests.add(request);
+        self.socket(connection)?.requests.push(id);
+        Ok(id)
+    }
+
+    /// Links a request object to another connection as well, behind those that are linked to that.
+    pub fn link(&mut self, connection: Connection, request: RequestId) -> Result<(), Error> {
+        if self.socket(connection)?.requests.contains(&request) {
+            return Err(Error::Linked);
         }
-        let key = self.requests.add(request);
-        self.socket(connection)?.request = Some(key);
+        self.requests.link(request)?;
+        self.socket(connection)?.requests.push(request);
         Ok(())
     }
 
-    /// Links the request object of one connection to another as well.
-    pub fn link(&mut self, connection: Connection, from: Connection) -> Result<(), Error> {
-        let key = self.socket(from)?.request.ok_or(Error::NoRequest)?;
+    /// The request objects that are linked to a connection, the oldest link first.
+    pub fn linked(&mut self, connection: Connection) -> Result<&[RequestId], Error> {
+        Ok(&self.socket(connection)?.requests)
+    }
+
+    /// The first of [`Core::linked`]: the only one, or the one that an answer is for where answers come in the order of requests.
+    pub fn request(&mut self, connection: Connection) -> Result<Option<RequestId>, Error> {
+        Ok(self.linked(connection)?.first().copied())
+    }
+
+    /// A request object.
+    pub fn get(&mut self, request: RequestId) -> Result<&mut F::Request, Error> {
+        self.requests.get(request)
+    }
+
+    /// Unlinks a request object from a connection; returns it if this was its last link. If it was the connection's last and the peer
+    /// closed its side before, the connection is closed too.
+    pub fn unlink(
+        &mut self,
+        connection: Connection,
+        request: RequestId,
+    ) -> Result<Option<F::Request>, Error> {
         let socket = self.socket(connection)?;
-        if socket.request.is_some() {
-            return Err(Error::RequestExists);
-        }
-        socket.request = Some(key);
-        self.requests.link(key);
-        Ok(())
-    }
-
-    /// The request object of a connection.
-    pub fn request(&mut self, connection: Connection) -> Result<&mut F::Request, Error> {
-        let key = self.socket(connection)?.request.ok_or(Error::NoRequest)?;
-        Ok(self.requests.get(key))
-    }
-
-    /// Unlinks the request object of a connection; returns it if this was its last link. If the peer closed its side before, the
-    /// connection is closed too.
-    pub fn unlink(&mut self, connection: Connection) -> Result<Option<F::Request>, Error> {
-        let socket = self.socket(connection)?;
-        let key = socket.request.take().ok_or(Error::NoRequest)?;
-        if socket.ended {
+        let at = socket.requests.iter().position(|id| *id == request).ok_or(Error::NotLinked)?;
+        socket.requests.remove(at);
+        if socket.ended && socket.requests.is_empty() {
             self.close(connection)?;
         }
-        Ok(self.requests.unlink(key))
+        Ok(self.requests.unlink(request))
     }
 
     /// The server that accepted a connection; `None` if [`Core::connect`] opened it.
@@ -215,9 +235,11 @@ impl<F: Function> Core<F> {
         Ok(self.socket(connection)?.server)
     }
 
-    /// Runs until `stop` is set and the waker of [`STOP`] fires.
+    /// Runs until `stop` is set and the waker of [`WAKE`] fires.
     pub(crate) fn run(&mut self, function: &mut F, stop: &AtomicBool) -> Result<(), Error> {
         let mut events = Events::with_capacity(1024);
+        self.call(function, None, Function::start);
+        self.report(function);
         while !stop.load(Ordering::Acquire) {
             let wait = (!self.again.is_empty()).then_some(Duration::ZERO);
             match self.poll.poll(&mut events, wait) {
@@ -241,12 +263,34 @@ impl<F: Function> Core<F> {
         Ok(())
     }
 
+    /// Runs a callback, and says so if it held up the others.
+    fn call(
+        &mut self,
+        function: &mut F,
+        connection: Option<Connection>,
+        callback: impl FnOnce(&mut F, &mut Self),
+    ) {
+        let begun = Instant::now();
+        callback(function, self);
+        let took = begun.elapsed();
+        if took > self.limit {
+            function.blocked(self, connection, took);
+        }
+    }
+
     fn readable(&mut self, function: &mut F, token: Token) {
-        if token == STOP {
+        if token == WAKE {
+            self.notify(function);
         } else if token.0 >= LISTENERS {
             self.accept(function, ServerId(token.0 - LISTENERS));
         } else if let Some(socket) = self.sockets.get(token.0) {
             self.read(function, self.name(token.0, socket.generation));
+        }
+    }
+
+    fn notify(&mut self, function: &mut F) {
+        while let Ok((orchestrator, notice)) = self.notices.try_recv() {
+            self.call(function, None, |f, core| f.notify(core, orchestrator, &notice));
         }
     }
 
@@ -256,7 +300,7 @@ impl<F: Function> Core<F> {
                 Ok((stream, _)) => {
                     // A connection that cannot be watched is refused by dropping it.
                     if let Ok(connection) = self.add(stream, Some(server)) {
-                        function.accept(self, connection, server);
+                        self.call(function, Some(connection), |f, core| f.accept(core, connection, server));
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
@@ -283,13 +327,15 @@ impl<F: Function> Core<F> {
             match buffer.fill(&mut socket.stream) {
                 Ok(0) => {
                     socket.ended = true;
-                    function.error(self, connection, &Error::PeerClosed);
-                    if self.socket(connection).is_ok_and(|s| s.request.is_none()) {
+                    self.call(function, Some(connection), |f, core| {
+                        f.error(core, connection, &Error::PeerClosed);
+                    });
+                    if self.socket(connection).is_ok_and(|s| s.requests.is_empty()) {
                         let _ = self.close(connection);
                     }
                     return;
                 }
-                Ok(_) => function.read(self, connection, buffer),
+                Ok(_) => self.call(function, Some(connection), |f, core| f.read(core, connection, buffer)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(source) => {
@@ -323,7 +369,7 @@ impl<F: Function> Core<F> {
     /// Hands an error to the function, unless it closed the connection before, and closes the connection.
     fn fail(&mut self, function: &mut F, connection: Connection, error: &Error) {
         if self.socket(connection).is_ok() {
-            function.error(self, connection, error);
+            self.call(function, Some(connection), |f, core| f.error(core, connection, error));
         }
         if let Ok(socket) = self.socket(connection) {
             socket.queue.clear();
@@ -353,7 +399,7 @@ impl<F: Function> Core<F> {
             connected: server.is_some(),
             ended: false,
             closing: false,
-            request: None,
+            requests: SmallVec::new(),
             queue: VecDeque::new(),
             queued: 0,
             sent: 0,

@@ -5,7 +5,8 @@
 //! sockets (SO_REUSEPORT); a connection stays on the core that accepted or opened it, so that nothing but the [`Store`] is shared.
 //!
 //! A **request object** (`Function::Request`) carries a request's state from one callback to the next. Several connections may be linked
-//! to one object; it goes when the last of them is unlinked or closed.
+//! to one object, and several objects to a connection (requests that are under way at once); it goes when the last of its connections is
+//! unlinked or closed.
 //!
 //! ```
 //! use weir_vnf::{Buffer, Connection, Core, Function, Vnf};
@@ -23,7 +24,7 @@
 //! }
 //!
 //! let mut vnf = Vnf::new(2);
-//! let (_, address) = vnf.server("127.0.0.1:0".parse()?)?;
+//! let (_, address) = vnf.server("127.0.0.1:0".parse()?, None)?;
 //! let running = vnf.start(|| Echo)?;
 //!
 //! use std::io::{Read, Write};
@@ -40,20 +41,31 @@
 
 mod buffer;
 mod core;
+mod notices;
 mod requests;
 mod store;
 mod vnf;
 
 pub use buffer::{BUFFER_SIZE, Buffer};
 pub use core::{Connection, Core, SEND_LIMIT};
+pub use notices::{Notice, NoticeError, Reason, SILENCE, Task};
+pub use requests::RequestId;
 pub use store::Store;
-pub use vnf::{Running, ServerId, Vnf};
+pub use vnf::{CALLBACK_LIMIT, Running, ServerId, Stopper, Vnf};
+
+use std::net::SocketAddr;
+use std::time::Duration;
 
 /// What a network function does. One value of it lives on each core; no two callbacks of a core run at once. A callback must not block:
 /// the other connections of its core wait for it.
 pub trait Function: Sized + 'static {
     /// State of one request.
     type Request: 'static;
+
+    /// The loop of a core begins: the time to open connections that no request asks for.
+    fn start(&mut self, core: &mut Core<Self>) {
+        let _ = core;
+    }
 
     /// A server of this function accepted a connection.
     fn accept(&mut self, core: &mut Core<Self>, connection: Connection, server: ServerId) {
@@ -64,10 +76,27 @@ pub trait Function: Sized + 'static {
     fn read(&mut self, core: &mut Core<Self>, connection: Connection, data: Buffer);
 
     /// The peer will send nothing more ([`Error::PeerClosed`]), or the connection failed. After a failure it is closed by the library when
-    /// this returns. After `PeerClosed` it is closed at once if no request object is linked to it, else when that is unlinked: so a peer
-    /// that half-closes behind its request gets its reply.
+    /// this returns. After `PeerClosed` it is closed at once if no request object is linked to it, else when the last is unlinked: so a
+    /// peer that half-closes behind its request gets its reply.
     fn error(&mut self, core: &mut Core<Self>, connection: Connection, error: &Error) {
         let _ = (core, connection, error);
+    }
+
+    /// A callback (of this connection; `None`: [`Function::start`]) took longer than the limit ([`Vnf::set_callback_limit`]): it waited
+    /// for something, or computed for too long, while all others of its core waited for it.
+    fn blocked(&mut self, core: &mut Core<Self>, connection: Option<Connection>, took: Duration) {
+        let _ = (core, connection, took);
+    }
+
+    /// An orchestrator that this function follows ([`Vnf::follow`]) says that a replica came or went, or cannot be understood. Each core
+    /// gets each notice.
+    fn notify(
+        &mut self,
+        core: &mut Core<Self>,
+        orchestrator: SocketAddr,
+        notice: &Result<Notice, NoticeError>,
+    ) {
+        let _ = (core, orchestrator, notice);
     }
 }
 
@@ -77,12 +106,15 @@ pub enum Error {
     /// The connection was closed, or never was.
     #[error("no such connection on this core: it was closed, or belongs to another core")]
     UnknownConnection,
-    /// The connection has a request object already.
-    #[error("the connection has a request object already: unlink it first")]
-    RequestExists,
-    /// The connection has no request object.
-    #[error("the connection has no request object: attach or link one first")]
-    NoRequest,
+    /// The request object is gone, or never was.
+    #[error("no such request object on this core: its last link is gone, or it belongs to another core")]
+    UnknownRequest,
+    /// The request object is linked to the connection already.
+    #[error("the request object is linked to this connection already")]
+    Linked,
+    /// The request object is not linked to the connection.
+    #[error("the request object is not linked to this connection: attach or link it first")]
+    NotLinked,
     /// The peer does not read as fast as is sent.
     #[error("more than {SEND_LIMIT} bytes wait to be sent on this connection")]
     SendQueueFull,

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
@@ -11,11 +13,15 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::core::STOP;
+use crate::core::WAKE;
+use crate::notices::{self, Cores};
 use crate::{Core, Error, Function, Store};
 
 /// Connections that wait to be accepted, per server and core.
 const BACKLOG: i32 = 1024;
+
+/// How long a callback may take until [`Function::blocked`] is called, unless [`Vnf::set_callback_limit`] says otherwise.
+pub const CALLBACK_LIMIT: Duration = Duration::from_millis(500);
 
 /// A server of a function: the n-th that was made by [`Vnf::server`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,21 +33,48 @@ pub struct Vnf {
     /// For each core, its listening socket of each server.
     cores: Vec<Vec<TcpListener>>,
     store: Arc<Store>,
+    limit: Duration,
+    orchestrators: Vec<SocketAddr>,
 }
 
 impl Vnf {
     /// A function with `cores` event loops, at least one.
     pub fn new(cores: usize) -> Self {
-        Self { cores: (0..cores.max(1)).map(|_| Vec::new()).collect(), store: Arc::new(Store::new()) }
+        Self {
+            cores: (0..cores.max(1)).map(|_| Vec::new()).collect(),
+            store: Arc::new(Store::new()),
+            limit: CALLBACK_LIMIT,
+            orchestrators: Vec::new(),
+        }
     }
 
-    /// Listens for TCP connections at an address; returns the server and its address, with the port that was chosen if 0 was asked for.
-    /// The kernel spreads connections over the cores.
-    pub fn server(&mut self, address: SocketAddr) -> Result<(ServerId, SocketAddr), Error> {
+    /// How many event loops it will have.
+    pub fn cores(&self) -> usize {
+        self.cores.len()
+    }
+
+    /// Asks an orchestrator to say which replicas of other functions come and go: [`Function::notify`] is called with each notice, within
+    /// a second of when it was sent. The module `notices` of this crate says what the orchestrator has to speak.
+    pub fn follow(&mut self, orchestrator: SocketAddr) {
+        self.orchestrators.push(orchestrator);
+    }
+
+    /// Sets how long a callback may take until [`Function::blocked`] is called. Time that the system gives to other programs counts.
+    pub fn set_callback_limit(&mut self, limit: Duration) {
+        self.limit = limit;
+    }
+
+    /// Listens for TCP connections at an address, only for those that come by a network interface if one is named; returns the server
+    /// and its address, with the port that was chosen if 0 was asked for. The kernel spreads connections over the cores.
+    pub fn server(
+        &mut self,
+        address: SocketAddr,
+        interface: Option<&str>,
+    ) -> Result<(ServerId, SocketAddr), Error> {
         let mut bound = address;
         let mut listeners = Vec::new();
         for _ in &self.cores {
-            let listener = listen(bound).map_err(io("listen"))?;
+            let listener = listen(bound, interface).map_err(io("listen"))?;
             bound = listener.local_addr().map_err(io("listen"))?;
             listeners.push(listener);
         }
@@ -67,13 +100,24 @@ impl Vnf {
             .map_err(io("make an epoll set"))?;
         let wakers = polls
             .iter()
-            .map(|p| Waker::new(p.registry(), STOP))
+            .map(|p| Waker::new(p.registry(), WAKE))
             .collect::<Result<_, _>>()
             .map_err(io("make a waker"))?;
         let stop = Arc::new(Stop { asked: AtomicBool::new(false), wakers });
         let mut running = Running { stop: stop.clone(), threads: Vec::new() };
-        let cpus = usable_cpus();
-        for (n, (listeners, poll)) in self.cores.into_iter().zip(polls).enumerate() {
+        let (cpus, limit) = (usable_cpus(), self.limit);
+        let (queues, notices): (Vec<_>, Vec<_>) = polls.iter().map(|_| channel()).unzip();
+        for orchestrator in self.orchestrators {
+            let (stop, queues) = (stop.clone(), queues.clone());
+            let thread = std::thread::Builder::new().name("vnf-notices".into()).spawn(move || {
+                let stopped = || stop.asked.load(Ordering::Acquire);
+                notices::follow(orchestrator, &Cores { queues, wake: &|| stop.wake(), stopped: &stopped });
+                Ok(())
+            });
+            running.threads.push(thread.map_err(io("start a thread"))?);
+        }
+        let cores = self.cores.into_iter().zip(polls).zip(notices).enumerate();
+        for (n, ((listeners, poll), notices)) in cores {
             let (store, function, stop) = (self.store.clone(), function.clone(), EndAll(stop.clone()));
             let cpu = cpus.get(n % cpus.len().max(1)).copied();
             let thread = std::thread::Builder::new().name(format!("vnf-{n}")).spawn(move || {
@@ -84,7 +128,8 @@ impl Vnf {
                 {
                     let _ = sched_setaffinity(Pid::from_raw(0), &set);
                 }
-                Core::new(n as u32, poll, listeners, store)?.run(&mut function(), &stop.0.asked)
+                Core::new(n as u32, poll, listeners, store, notices, limit)?
+                    .run(&mut function(), &stop.0.asked)
             });
             running.threads.push(thread.map_err(io("start a thread"))?);
         }
@@ -102,6 +147,10 @@ struct Stop {
 impl Stop {
     fn ask(&self) {
         self.asked.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    fn wake(&self) {
         for waker in &self.wakers {
             // It fails only if a wake-up waits already.
             let _ = waker.wake();
@@ -118,6 +167,17 @@ impl Drop for EndAll {
     }
 }
 
+/// Stops a function from elsewhere: from a callback, another thread, or a signal handler.
+#[derive(Debug, Clone)]
+pub struct Stopper(Arc<Stop>);
+
+impl Stopper {
+    /// Asks all loops to end, and does not wait for it. It allocates nothing and takes no lock.
+    pub fn stop(&self) {
+        self.0.ask();
+    }
+}
+
 /// A function that runs. Dropping it stops it.
 #[derive(Debug)]
 pub struct Running {
@@ -126,6 +186,11 @@ pub struct Running {
 }
 
 impl Running {
+    /// What stops this function from elsewhere.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.stop.clone())
+    }
+
     /// Stops all loops and closes their connections; the first error that a loop ended with.
     ///
     /// # Panics
@@ -160,8 +225,9 @@ fn io(what: &'static str) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::Io { what, source }
 }
 
-fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+fn listen(address: SocketAddr, interface: Option<&str>) -> std::io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.bind_device(interface.map(str::as_bytes))?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;

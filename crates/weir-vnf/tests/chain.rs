@@ -40,20 +40,21 @@ impl Function for B {
 
     fn read(&mut self, core: &mut Core<Self>, connection: Connection, data: Buffer) {
         if core.server(connection).expect("it is open").is_some() {
-            core.attach(connection, Pending { a: connection, question: data })
-                .expect("one request at a time");
+            let question = data.to_vec();
+            let request =
+                core.attach(connection, Pending { a: connection, question: data }).expect("it is open");
             let c = core.connect(self.c).expect("loopback takes connections");
-            core.link(c, connection).expect("A has a request");
-            let question = core.request(c).expect("just linked").question.to_vec();
+            core.link(c, request).expect("both are open");
             core.send_bytes(c, &question).expect("nothing was sent yet");
             return;
         }
-        let pending = core.request(connection).expect("linked to C");
+        let request = core.request(connection).expect("it is open").expect("linked to C");
+        let pending = core.get(request).expect("it is linked");
         let (a, mut reply) = (pending.a, pending.question.to_vec());
         reply.extend_from_slice(&data);
         core.send_bytes(a, &reply).expect("A is kept while its request lives");
-        assert!(core.unlink(connection).expect("linked").is_none(), "A holds it still");
-        assert!(core.unlink(a).expect("linked").is_some(), "A was the last");
+        assert!(core.unlink(connection, request).expect("linked").is_none(), "A holds it still");
+        assert!(core.unlink(a, request).expect("linked").is_some(), "A was the last");
         let mut count = 0;
         core.store().update("count", b"requests", |old| {
             count = old.map_or(0, |o| u32::from_le_bytes(o.try_into().expect("four bytes"))) + 1;
@@ -66,7 +67,8 @@ impl Function for B {
     fn error(&mut self, core: &mut Core<Self>, connection: Connection, error: &Error) {
         let opened = core.server(connection).expect("it is open").is_none();
         if opened && matches!(error, Error::Io { .. }) {
-            let a = core.request(connection).expect("linked to C").a;
+            let request = core.request(connection).expect("it is open").expect("linked to C");
+            let a = core.get(request).expect("it is linked").a;
             core.send_bytes(a, b"C is down").expect("A is open");
             core.close(a).expect("A is open");
         }
@@ -75,7 +77,7 @@ impl Function for B {
 
 fn start_b(c: SocketAddr) -> (Running, SocketAddr, Receiver<(usize, u32)>) {
     let mut vnf = Vnf::new(2);
-    let (_, address) = vnf.server(ANY_PORT).expect("loopback is there");
+    let (_, address) = vnf.server(ANY_PORT, None).expect("loopback is there");
     let (done, events) = channel();
     (vnf.start(move || B { c, done: done.clone() }).expect("threads start"), address, events)
 }
@@ -89,7 +91,7 @@ fn client(to: SocketAddr) -> TcpStream {
 #[test]
 fn every_request_is_answered_over_two_cores_and_no_request_object_is_left() {
     let mut vnf = Vnf::new(1);
-    let (_, c) = vnf.server(ANY_PORT).expect("loopback is there");
+    let (_, c) = vnf.server(ANY_PORT, None).expect("loopback is there");
     let c_runs = vnf.start(|| C).expect("threads start");
     let (b_runs, b, events) = start_b(c);
     let mut clients: Vec<_> = (0..20).map(|_| client(b)).collect();
@@ -150,10 +152,13 @@ impl Function for Misuse {
             }
         };
         note(Err(full));
-        note(core.unlink(connection).map(|_| ()));
-        core.attach(connection, 1).expect("it has none");
-        note(core.attach(connection, 2));
-        note(core.link(connection, connection));
+        let request = core.attach(connection, 1).expect("it is open");
+        note(core.link(connection, request));
+        core.unlink(connection, request).expect("it is linked");
+        note(core.unlink(connection, request).map(|_| ()));
+        note(core.link(connection, request));
+        note(core.get(request).map(|_| ()));
+        core.attach(connection, 2).expect("it is open");
         core.close(connection).expect("it is open");
         assert_eq!(core.requests(), 0);
         note(core.send_bytes(connection, b"late"));
@@ -165,7 +170,7 @@ impl Function for Misuse {
 #[test]
 fn misuse_is_an_error_and_what_was_sent_before_a_close_arrives() {
     let mut vnf = Vnf::new(1);
-    let (_, address) = vnf.server(ANY_PORT).expect("loopback is there");
+    let (_, address) = vnf.server(ANY_PORT, None).expect("loopback is there");
     let (outcome, outcomes) = channel();
     let _runs = vnf.start(move || Misuse(outcome.clone())).expect("threads start");
     let mut a = client(address);
@@ -174,9 +179,10 @@ fn misuse_is_an_error_and_what_was_sent_before_a_close_arrives() {
     let (sent, errors) = outcomes.recv_timeout(Duration::from_secs(20)).expect("the callback ends");
     let expected = [
         Error::SendQueueFull,
-        Error::NoRequest,
-        Error::RequestExists,
-        Error::RequestExists,
+        Error::Linked,
+        Error::NotLinked,
+        Error::UnknownRequest,
+        Error::UnknownRequest,
         Error::UnknownConnection,
         Error::UnknownConnection,
     ];

@@ -14,10 +14,9 @@ struct Talker;
 impl Function for Talker {
     type Request = Vec<u8>;
     fn read(&mut self, core: &mut Core<Self>, connection: Connection, data: Buffer) {
-        if core.request(connection).is_err() {
-            core.attach(connection, Vec::new()).expect("it has none");
-        }
-        let line = core.request(connection).expect("attached");
+        let request = core.request(connection).expect("it is open");
+        let request = request.unwrap_or_else(|| core.attach(connection, Vec::new()).expect("it is open"));
+        let line = core.get(request).expect("attached");
         line.extend_from_slice(&data);
         if line.last() != Some(&b'\n') {
             return;
@@ -31,7 +30,7 @@ impl Function for Talker {
 
 fn start() -> (Running, SocketAddr) {
     let mut vnf = Vnf::new(1);
-    let (_, address) = vnf.server((Ipv4Addr::LOCALHOST, 0).into()).expect("loopback is there");
+    let (_, address) = vnf.server((Ipv4Addr::LOCALHOST, 0).into(), None).expect("loopback is there");
     (vnf.start(|| Talker).expect("threads start"), address)
 }
 

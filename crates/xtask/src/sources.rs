@@ -16,6 +16,7 @@ const UNSAFE_CRATES: &[(&str, &str)] = &[
     ("weir-table", "state tables that compiled code addresses"),
     ("weir-io", "system calls and rings shared with the kernel"),
     ("weir-jit", "runs machine code that it made"),
+    ("weir-vnf-c", "pointers of C code, and calls of its functions"),
 ];
 
 /// A text file of the repository.
