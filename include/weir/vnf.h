@@ -26,13 +26,15 @@
 typedef enum {
   // A stream: a packet buffer may hold a part of a message, or several.
   TCP = 6,
+  // Datagrams, which may be lost: one a packet buffer, at most VNF_BUFFER_SIZE bytes.
+  UDP = 17,
 } VnfProtocol;
 
 // What callbacks are registered for.
 typedef enum {
   // Data has come.
   READ = 1,
-  // A server accepted a connection.
+  // A server accepted a connection; of UDP: a datagram came of a peer that there is no connection for.
   ACCEPT = 2,
   // Something failed; the argument `error` says what.
   ERROR = 3,
@@ -94,7 +96,7 @@ typedef enum {
   VNF_NO_REQUEST = -10011,
   // There is no type of request object with this number: initReqPool says which there are.
   VNF_REQUEST_TYPE = -10012,
-  // More than 4 MiB wait to be sent on the connection: its peer does not read as fast as is sent.
+  // More than 4 MiB wait to be sent on the connection: its peer does not read as fast as is sent. UDP: the kernel takes no datagram now.
   VNF_QUEUE_FULL = -10013,
   // The core has as many connections as it can name.
   VNF_TOO_MANY = -10014,
@@ -108,6 +110,8 @@ typedef enum {
   VNF_NO_KEY = -10018,
   // An orchestrator cannot be reached, or its answer not understood; it is asked again.
   VNF_ORCHESTRATOR = -10019,
+  // A datagram of more than VNF_BUFFER_SIZE bytes came, and is thrown away; the connection goes on.
+  VNF_TOO_LONG = -10020,
 } VnfError;
 
 // What a connection does when something happens.
@@ -146,7 +150,8 @@ const char *vnfErrorText(int error);
 // interface: NULL or "", or the network interface that connections must come by.
 // ip: an IPv4 or IPv6 address as numbers; "" means all of IPv4.
 // port: in host byte order; with 0 the kernel chooses, and vnfServerPort says which.
-// protocol: TCP.
+// protocol: TCP or UDP. A connection of a UDP server is what is known of a peer: it begins with a datagram, and lasts as long as request
+// objects are linked to it; without any, until the READ callback of the datagram returns.
 //
 // Returns the server's number, greater than 0, or an error: VNF_STARTED, VNF_ARGUMENT, VNF_ADDRESS, minus errno.
 //
@@ -176,7 +181,7 @@ int vnfCore(void);
 // C1. Opens a connection from this core, without waiting for it: data may be sent at once; a failure arrives as an ERROR event, behind
 // which the connection is closed. In a callback.
 //
-// ip: an IPv4 or IPv6 address as numbers. port: in host byte order. protocol: TCP.
+// ip: an IPv4 or IPv6 address as numbers. port: in host byte order. protocol: TCP or UDP.
 //
 // Returns the number of the connection, greater than 0, or an error: VNF_NO_CALLBACK, VNF_ARGUMENT, VNF_ADDRESS, VNF_TOO_MANY, minus
 // errno. A number is known on its core only; that of a closed connection is not used again before all others were.
@@ -194,11 +199,13 @@ int createClient(const char *ip, int port, int protocol);
 //
 // Events of a connection come in their order and on its core's thread; no two callbacks of a core run at once. A callback must not wait
 // for anything: the other connections of its core wait for it. ERROR with VNF_PEER_CLOSED: the peer sends no more, but may still read;
-// the connection is closed when no request object is linked to it (any more). Every other ERROR: the connection has failed and is closed
-// when the callback returns. What comes while no READ callback is registered is thrown away.
+// the connection is closed when no request object is linked to it (any more). VNF_TOO_LONG: it goes on. Every other ERROR: the connection
+// has failed (it could not be made, the peer reset it, …) and is closed when the callback returns. What comes while no READ callback is registered is thrown away.
 //
 // Returns 0 or an error: VNF_STARTED, VNF_NO_CALLBACK, VNF_CONNECTION, VNF_ARGUMENT (no such event of this connection).
-int registerCallback(int connection, int event, VnfCallback callback);
+int registerCallback(int connection,
+                     int event,
+                     VnfCallback callback);
 
 // C4. Sends the first length bytes of a packet buffer behind what was sent before, without waiting. The buffer is gone with this call,
 // also if it fails; one that setPktDNE keeps is copied and stays. A failure of the connection arrives as an ERROR event. In a callback.

@@ -5,13 +5,13 @@ use std::ffi::{c_char, c_int};
 use crate::errors::{VnfError::*, report, status};
 use crate::function::{Function, refused, with_function};
 use crate::objects::Owner;
-use crate::setup::{Callbacks, FIRST_CONNECTION, address, setup, tcp, text};
+use crate::setup::{Callbacks, FIRST_CONNECTION, address, setup, text, transport};
 use crate::types::{VNF_BUFFER_SIZE, VnfCallback, VnfEvent};
 
 /// C1. Opens a connection from this core, without waiting for it: data may be sent at once; a failure arrives as an ERROR event, behind
 /// which the connection is closed. In a callback.
 ///
-/// ip: an IPv4 or IPv6 address as numbers. port: in host byte order. protocol: TCP.
+/// ip: an IPv4 or IPv6 address as numbers. port: in host byte order. protocol: TCP or UDP.
 ///
 /// Returns the number of the connection, greater than 0, or an error: VNF_NO_CALLBACK, VNF_ARGUMENT, VNF_ADDRESS, VNF_TOO_MANY, minus
 /// errno. A number is known on its core only; that of a closed connection is not used again before all others were.
@@ -23,9 +23,9 @@ pub unsafe extern "C" fn createClient(ip: *const c_char, port: c_int, protocol: 
     let connect = || {
         // SAFETY: the caller promises it.
         let to = address(unsafe { text(ip) }?, port)?;
-        tcp(protocol)?;
+        let protocol = transport(protocol)?;
         with_function(|function, core| {
-            let connection = core.connect(to).map_err(refused)?;
+            let connection = core.connect(to, protocol).map_err(refused)?;
             Ok(function.name(connection, Callbacks::default()))
         })
     };
@@ -41,8 +41,8 @@ pub unsafe extern "C" fn createClient(ip: *const c_char, port: c_int, protocol: 
 ///
 /// Events of a connection come in their order and on its core's thread; no two callbacks of a core run at once. A callback must not wait
 /// for anything: the other connections of its core wait for it. ERROR with VNF_PEER_CLOSED: the peer sends no more, but may still read;
-/// the connection is closed when no request object is linked to it (any more). Every other ERROR: the connection has failed and is closed
-/// when the callback returns. What comes while no READ callback is registered is thrown away.
+/// the connection is closed when no request object is linked to it (any more). VNF_TOO_LONG: it goes on. Every other ERROR: the connection
+/// has failed (it could not be made, the peer reset it, …) and is closed when the callback returns. What comes while no READ callback is registered is thrown away.
 ///
 /// Returns 0 or an error: VNF_STARTED, VNF_NO_CALLBACK, VNF_CONNECTION, VNF_ARGUMENT (no such event of this connection).
 #[unsafe(no_mangle)]

@@ -35,7 +35,7 @@ pub enum VnfError {
     VNF_NO_REQUEST = -10011,
     /// There is no type of request object with this number: initReqPool says which there are.
     VNF_REQUEST_TYPE = -10012,
-    /// More than 4 MiB wait to be sent on the connection: its peer does not read as fast as is sent.
+    /// More than 4 MiB wait to be sent on the connection: its peer does not read as fast as is sent. UDP: the kernel takes no datagram now.
     VNF_QUEUE_FULL = -10013,
     /// The core has as many connections as it can name.
     VNF_TOO_MANY = -10014,
@@ -49,6 +49,8 @@ pub enum VnfError {
     VNF_NO_KEY = -10018,
     /// An orchestrator cannot be reached, or its answer not understood; it is asked again.
     VNF_ORCHESTRATOR = -10019,
+    /// A datagram of more than VNF_BUFFER_SIZE bytes came, and is thrown away; the connection goes on.
+    VNF_TOO_LONG = -10020,
 }
 
 use VnfError::*;
@@ -76,6 +78,7 @@ pub(crate) fn number(error: &Error) -> c_int {
         Error::SendQueueFull => VNF_QUEUE_FULL.into(),
         Error::TooManyConnections => VNF_TOO_MANY.into(),
         Error::PeerClosed => VNF_PEER_CLOSED.into(),
+        Error::TooLong => VNF_TOO_LONG.into(),
         Error::Io { source, .. } => -source.raw_os_error().unwrap_or(nix::libc::EIO),
     }
 }
@@ -124,11 +127,15 @@ const TEXTS: &[(VnfError, &CStr)] = &[
     (VNF_LINKED, c"VNF_LINKED: the request object is linked to the connection already"),
     (VNF_NO_REQUEST, c"VNF_NO_REQUEST: no request object is linked to the connection"),
     (VNF_REQUEST_TYPE, c"VNF_REQUEST_TYPE: no type of request object with this number: see initReqPool"),
-    (VNF_QUEUE_FULL, c"VNF_QUEUE_FULL: more than 4 MiB wait to be sent on the connection"),
+    (
+        VNF_QUEUE_FULL,
+        c"VNF_QUEUE_FULL: more than 4 MiB wait to be sent on the connection, or no datagram can be sent now",
+    ),
     (VNF_TOO_MANY, c"VNF_TOO_MANY: too many connections on this core"),
     (VNF_PEER_CLOSED, c"VNF_PEER_CLOSED: the peer will send nothing more"),
     (VNF_BLOCKED, c"VNF_BLOCKED: a callback held up its core for too long"),
     (VNF_LEAKED, c"VNF_LEAKED: a buffer was still kept when the request object that it belonged to was gone"),
     (VNF_NO_KEY, c"VNF_NO_KEY: there is no such key"),
+    (VNF_TOO_LONG, c"VNF_TOO_LONG: a datagram of more than VNF_BUFFER_SIZE bytes was thrown away"),
     (VNF_ORCHESTRATOR, c"VNF_ORCHESTRATOR: an orchestrator cannot be reached, or its answer not understood"),
 ];

@@ -155,6 +155,17 @@ impl Function {
         self.buffers.end_callback();
     }
 
+    /// Closes a connection that lasts only as long as its request objects, if it has none.
+    fn end_without_requests(&mut self, core: &mut Core<Self>, number: c_int) {
+        if let Ok(Known { connection, .. }) = self.known(number)
+            && core.ends_with_requests(*connection).is_ok_and(|ends| ends)
+            && core.request(*connection).is_ok_and(|request| request.is_none())
+        {
+            let _ = core.close(*connection);
+            self.forget(number);
+        }
+    }
+
     /// Does what the callbacks that ran have left to do, which may call others.
     fn settle(&mut self, core: &mut Core<Self>) {
         loop {
@@ -237,19 +248,20 @@ impl weir_vnf::Function for Function {
         let (number, length) = (self.number(connection), data.len());
         let packet = self.buffers.lend(data, number);
         self.call(core, number, self.callbacks(number).read, (packet, length), 0);
+        self.end_without_requests(core, number);
         self.settle(core);
     }
 
     fn error(&mut self, core: &mut Core<Self>, connection: Connection, error: &Error) {
         let number = self.number(connection);
         self.call(core, number, self.callbacks(number).error, NOTHING, crate::errors::number(error));
-        // The Rust library closes the connection when this returns, but for one with requests whose peer may still read.
-        let stays = matches!(error, Error::PeerClosed) && core.request(connection).is_ok_and(|r| r.is_some());
-        if !stays {
+        // What the Rust library does when this returns is done now, so that the number is gone with the connection.
+        if !matches!(error, Error::PeerClosed | Error::TooLong) {
             // An error means that the callback has closed it.
             let _ = core.close(connection);
             self.forget(number);
         }
+        self.end_without_requests(core, number);
         self.settle(core);
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use weir_vnf::{ServerId, Stopper, Vnf};
+use weir_vnf::{Protocol, ServerId, Stopper, Vnf};
 
 use crate::errors::{Outcome, VnfError::*, number, report, status};
 use crate::function::{Function, with_function};
@@ -119,8 +119,12 @@ pub(crate) fn address(ip: &str, port: c_int) -> Outcome<SocketAddr> {
     Ok(SocketAddr::new(ip, u16::try_from(port).map_err(|_| VNF_ARGUMENT)?))
 }
 
-pub(crate) fn tcp(protocol: c_int) -> Outcome {
-    if protocol == VnfProtocol::TCP as c_int { Ok(()) } else { Err(VNF_ARGUMENT.into()) }
+pub(crate) fn transport(protocol: c_int) -> Outcome<Protocol> {
+    match protocol {
+        p if p == VnfProtocol::TCP as c_int => Ok(Protocol::Tcp),
+        p if p == VnfProtocol::UDP as c_int => Ok(Protocol::Udp),
+        _ => Err(VNF_ARGUMENT.into()),
+    }
 }
 
 /// A1. Listens at an address; before startEventLoop. Several servers may be created. The kernel spreads connections over the cores; a
@@ -129,7 +133,8 @@ pub(crate) fn tcp(protocol: c_int) -> Outcome {
 /// interface: NULL or "", or the network interface that connections must come by.
 /// ip: an IPv4 or IPv6 address as numbers; "" means all of IPv4.
 /// port: in host byte order; with 0 the kernel chooses, and vnfServerPort says which.
-/// protocol: TCP.
+/// protocol: TCP or UDP. A connection of a UDP server is what is known of a peer: it begins with a datagram, and lasts as long as request
+/// objects are linked to it; without any, until the READ callback of the datagram returns.
 ///
 /// Returns the server's number, greater than 0, or an error: VNF_STARTED, VNF_ARGUMENT, VNF_ADDRESS, minus errno.
 ///
@@ -152,13 +157,13 @@ pub unsafe extern "C" fn createServer(
         } else {
             address(ip, port)?
         };
-        tcp(protocol)?;
+        let protocol = transport(protocol)?;
         let mut setup = setup()?;
         if setup.plan.servers.len() as c_int + 1 >= FIRST_CONNECTION {
             return Err(VNF_TOO_MANY.into());
         }
         let interface = (!interface.is_empty()).then_some(interface);
-        let (id, address) = setup.vnf()?.server(address, interface).map_err(|e| number(&e))?;
+        let (id, address) = setup.vnf()?.server(address, protocol, interface).map_err(|e| number(&e))?;
         setup.plan.servers.push(Server { id, address, callbacks: Callbacks::default() });
         Ok(setup.plan.servers.len() as c_int)
     };

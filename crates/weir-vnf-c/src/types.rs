@@ -13,6 +13,8 @@ const _: () = assert!(VNF_BUFFER_SIZE == weir_vnf::BUFFER_SIZE);
 pub enum VnfProtocol {
     /// A stream: a packet buffer may hold a part of a message, or several.
     TCP = 6,
+    /// Datagrams, which may be lost: one a packet buffer, at most VNF_BUFFER_SIZE bytes.
+    UDP = 17,
 }
 
 /// What callbacks are registered for.
@@ -21,7 +23,7 @@ pub enum VnfProtocol {
 pub enum VnfEvent {
     /// Data has come.
     READ = 1,
-    /// A server accepted a connection.
+    /// A server accepted a connection; of UDP: a datagram came of a peer that there is no connection for.
     ACCEPT = 2,
     /// Something failed; the argument `error` says what.
     ERROR = 3,

@@ -1,7 +1,7 @@
 //! Programs in C and C++ that use the library: compiled with AddressSanitizer, run, and talked to by real sockets.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -196,6 +196,88 @@ fn state_is_shared_by_cores_and_a_kept_value_outlives_its_key() {
     assert_eq!(ask(0, "g city"), "VNF_NO_KEY: there is no such key\n");
     drop(clients);
     assert_eq!(program.stop(), "");
+}
+
+const LEAKED: &str =
+    "0 keep-1 VNF_LEAKED: a buffer was still kept when the request object that it belonged to was gone\n";
+
+#[test]
+fn udp_requests_failures_and_leaks_of_a_relay_in_c() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let c = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is there");
+    let c_port = c.local_addr().expect("it is bound").port();
+    let program = compile("relay.c", Link::Static, folder.path());
+    let mut relay = Program::start(&program, &[c_port.to_string(), "udp".to_owned()], 2);
+    let a = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is there");
+    a.connect((Ipv4Addr::LOCALHOST, relay.port)).expect("loopback is there");
+    a.set_read_timeout(Some(Duration::from_secs(60))).expect("not zero");
+    let receive = || {
+        let mut answer = [0; 256];
+        let length = a.recv(&mut answer).expect("it answers");
+        String::from_utf8_lossy(&answer[..length]).into_owned()
+    };
+    // Three of one peer at once, answered in the other order.
+    let mut question = [0; 256];
+    let mut asked: Vec<(String, _)> = ["one", "two", "three"]
+        .iter()
+        .map(|text| {
+            a.send(text.as_bytes()).expect("loopback takes it");
+            let (length, from) = c.recv_from(&mut question).expect("it asks");
+            (String::from_utf8_lossy(&question[..length]).into_owned(), from)
+        })
+        .collect();
+    asked.reverse();
+    for (text, from) in &asked {
+        c.send_to(format!("{text}!").as_bytes(), from).expect("loopback takes it");
+        assert_eq!(receive(), format!("{text}!"));
+    }
+    a.send(b"keep-1").expect("loopback takes it");
+    let (_, from) = c.recv_from(&mut question).expect("it asks");
+    c.send_to(b"kept", from).expect("loopback takes it");
+    assert_eq!(receive(), "kept");
+    assert_eq!(relay.line(), LEAKED);
+    a.send(&[b'x'; 3000]).expect("loopback takes it");
+    assert_eq!(receive(), "VNF_TOO_LONG: a datagram of more than VNF_BUFFER_SIZE bytes was thrown away");
+    drop(c);
+    a.send(b"nobody").expect("loopback takes it");
+    assert_eq!(receive(), "Connection refused");
+    assert_eq!(relay.stop(), "");
+}
+
+#[test]
+fn tcp_connections_that_fail_are_errors_of_a_relay_in_c() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let c = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is there");
+    let c_port = c.local_addr().expect("it is bound").port();
+    let program = compile("relay.c", Link::Shared, folder.path());
+    let mut relay = Program::start(&program, &[c_port.to_string(), "tcp".to_owned()], 1);
+    let mut ask = |answer: &str| {
+        let mut stream = relay.connect();
+        stream.write_all(b"keep-1").expect("it reads");
+        stream.shutdown(Shutdown::Write).expect("it is open");
+        match answer {
+            "reset" => {
+                let (accepted, _) = c.accept().expect("it asks");
+                socket2::SockRef::from(&accepted).set_linger(Some(Duration::ZERO)).expect("it is open");
+            }
+            "end" => drop(c.accept().expect("it asks").0.read_exact(&mut [0; 6])),
+            answer => c.accept().expect("it asks").0.write_all(answer.as_bytes()).expect("it reads"),
+        }
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("it answers and closes");
+        (text, if answer == "fine" { relay.line() } else { String::new() })
+    };
+    assert_eq!(ask("reset"), ("Connection reset by peer".to_owned(), String::new()));
+    assert_eq!(ask("end"), ("VNF_PEER_CLOSED: the peer will send nothing more".to_owned(), String::new()));
+    assert_eq!(ask("fine"), ("fine".to_owned(), LEAKED.to_owned()));
+    drop(c);
+    let mut stream = relay.connect();
+    stream.write_all(b"nobody").expect("it reads");
+    stream.shutdown(Shutdown::Write).expect("it is open");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("it answers and closes");
+    assert_eq!(text, "Connection refused");
+    assert_eq!(relay.stop(), "");
 }
 
 #[test]

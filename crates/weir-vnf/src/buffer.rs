@@ -22,7 +22,7 @@ thread_local! {
 /// returns its memory to the pool of the thread that drops it.
 #[derive(Debug)]
 pub struct Buffer {
-    /// Always [`BUFFER_SIZE`] bytes, but in `drop`.
+    /// Always [`BUFFER_SIZE`] bytes and one more, by which a datagram that is too long is seen; none in `drop`.
     bytes: Vec<u8>,
     len: usize,
 }
@@ -34,7 +34,7 @@ impl Buffer {
             let mut free = free.borrow_mut();
             if free.len() > REST { free.pop_front() } else { None }
         });
-        let bytes = rested.unwrap_or_else(|| vec![0; BUFFER_SIZE]);
+        let bytes = rested.unwrap_or_else(|| vec![0; BUFFER_SIZE + 1]);
         Self { bytes, len: 0 }
     }
 
@@ -48,7 +48,7 @@ impl Buffer {
 
     /// All of its memory, to be written; [`Buffer::set_len`] then says how much of it is data. It holds what an earlier use left there.
     pub fn memory(&mut self) -> &mut [u8] {
-        &mut self.bytes
+        &mut self.bytes[..BUFFER_SIZE]
     }
 
     /// Says that the first `len` bytes of its memory are data; at most [`BUFFER_SIZE`] are.
@@ -56,10 +56,24 @@ impl Buffer {
         self.len = len.min(BUFFER_SIZE);
     }
 
-    /// Fills an empty buffer from `source`; how many bytes came.
-    pub(crate) fn fill(&mut self, source: &mut impl std::io::Read) -> std::io::Result<usize> {
-        self.len = source.read(&mut self.bytes)?;
-        Ok(self.len)
+    /// Fills an empty buffer; how many bytes came, and what else `read` says.
+    pub(crate) fn fill<T>(
+        &mut self,
+        read: impl FnOnce(&mut [u8]) -> std::io::Result<(usize, T)>,
+    ) -> std::io::Result<(usize, T)> {
+        let (len, more) = read(&mut self.bytes[..BUFFER_SIZE])?;
+        self.len = len;
+        Ok((len, more))
+    }
+
+    /// Fills an empty buffer with a datagram; whether it fitted, and what else `read` says.
+    pub(crate) fn datagram<T>(
+        &mut self,
+        read: impl FnOnce(&mut [u8]) -> std::io::Result<(usize, T)>,
+    ) -> std::io::Result<(bool, T)> {
+        let (len, more) = read(&mut self.bytes)?;
+        self.set_len(len);
+        Ok((len <= BUFFER_SIZE, more))
     }
 }
 

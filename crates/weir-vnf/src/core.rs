@@ -1,20 +1,19 @@
 //! The event loop of one core: its connections, their request objects, and what a function does with them.
 
-use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Write};
+use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use mio::net::{TcpListener, TcpStream};
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll, Token};
 use slab::Slab;
-use smallvec::SmallVec;
 
 use crate::notices::Notices;
 use crate::requests::{RequestId, Requests};
-use crate::{BUFFER_SIZE, Buffer, Error, Function, ServerId, Store};
+use crate::socket::{Listener, Received, Socket, Transport};
+use crate::{BUFFER_SIZE, Buffer, Error, Function, Protocol, ServerId, Store};
 
 /// Bytes that may wait to be sent on one connection.
 pub const SEND_LIMIT: usize = 4 << 20;
@@ -22,7 +21,7 @@ pub const SEND_LIMIT: usize = 4 << 20;
 /// Connections that one core may have.
 pub(crate) const MAX_CONNECTIONS: usize = 1 << 24;
 
-/// Tokens from here on are listening sockets.
+/// Tokens from here on are sockets of servers.
 const LISTENERS: usize = MAX_CONNECTIONS;
 
 /// The token of the waker: there are notices, or the loop is to stop.
@@ -39,32 +38,15 @@ pub struct Connection {
     generation: u64,
 }
 
-#[derive(Debug)]
-struct Socket {
-    stream: TcpStream,
-    generation: u64,
-    /// `None`: opened by [`Core::connect`].
-    server: Option<ServerId>,
-    connected: bool,
-    /// The peer sends no more.
-    ended: bool,
-    /// Closed by the function; still here until all is sent.
-    closing: bool,
-    /// Request objects that are linked to it, the oldest link first.
-    requests: SmallVec<[RequestId; 2]>,
-    /// What waits to be sent; of the first, `sent` bytes are gone.
-    queue: VecDeque<Buffer>,
-    queued: usize,
-    sent: usize,
-}
-
 /// One core of a running function: what its callbacks work with. Not shared between threads.
 #[derive(Debug)]
 pub struct Core<F: Function> {
     number: u32,
     poll: Poll,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
     sockets: Slab<Socket>,
+    /// Where the connections with peers of UDP servers are.
+    peers: HashMap<(ServerId, SocketAddr), usize>,
     requests: Requests<F::Request>,
     store: Arc<Store>,
     notices: Notices,
@@ -81,7 +63,7 @@ impl<F: Function> Core<F> {
     pub(crate) fn new(
         number: u32,
         poll: Poll,
-        listeners: Vec<TcpListener>,
+        listeners: Vec<Listener>,
         store: Arc<Store>,
         notices: Notices,
         limit: Duration,
@@ -91,6 +73,7 @@ impl<F: Function> Core<F> {
             poll,
             listeners,
             sockets: Slab::new(),
+            peers: HashMap::new(),
             requests: Requests::new(number),
             store,
             notices,
@@ -100,9 +83,7 @@ impl<F: Function> Core<F> {
             limit,
         };
         for (n, listener) in core.listeners.iter_mut().enumerate() {
-            let registered =
-                core.poll.registry().register(listener, Token(LISTENERS + n), Interest::READABLE);
-            registered.map_err(|source| Error::Io { what: "watch a listening socket", source })?;
+            listener.watch(core.poll.registry(), Token(LISTENERS + n))?;
         }
         Ok(core)
     }
@@ -128,42 +109,59 @@ impl<F: Function> Core<F> {
     }
 
     /// Opens a connection, without waiting for it: data may be sent at once, a failure arrives as an error event.
-    pub fn connect(&mut self, to: SocketAddr) -> Result<Connection, Error> {
-        let stream = TcpStream::connect(to).map_err(|source| Error::Io { what: "connect", source })?;
-        self.add(stream, None)
+    pub fn connect(&mut self, to: SocketAddr, protocol: Protocol) -> Result<Connection, Error> {
+        let transport =
+            Transport::connect(to, protocol).map_err(|source| Error::Io { what: "connect", source })?;
+        self.add(transport, None)
     }
 
-    /// Sends a buffer behind what was sent before, without waiting. A failure arrives as an error event.
+    /// Sends a buffer behind what was sent before, without waiting. A failure arrives as an error event. With UDP it is a datagram, which
+    /// may be lost.
     ///
     /// Errors: [`Error::UnknownConnection`], also after [`Core::close`]; [`Error::SendQueueFull`], then nothing of `data` is sent.
     pub fn send(&mut self, connection: Connection, data: Buffer) -> Result<(), Error> {
         let socket = self.socket(connection)?;
-        if socket.queued + data.len() > SEND_LIMIT {
-            return Err(Error::SendQueueFull);
-        }
-        if data.is_empty() {
-            return Ok(());
-        }
-        socket.queued += data.len();
-        socket.queue.push_back(data);
-        if socket.queue.len() == 1
-            && let Err(error) = flush(socket)
-        {
+        let sent = match &socket.transport {
+            Transport::Tcp { .. } if data.is_empty() => return Ok(()),
+            Transport::Tcp { .. } if socket.queued + data.len() > SEND_LIMIT => {
+                return Err(Error::SendQueueFull);
+            }
+            Transport::Tcp { .. } => socket.push(data),
+            Transport::Udp(udp) => datagram(udp.send(&data))?,
+            Transport::Peer(to) => {
+                let (server, to) = (socket.server, *to);
+                match server.map(|s| &self.listeners[s.0]) {
+                    Some(Listener::Udp(udp)) => datagram(udp.send_to(&data, to))?,
+                    _ => return Err(Error::UnknownConnection),
+                }
+            }
+        };
+        if let Err(error) = sent {
             self.failed.push((connection, error));
         }
         Ok(())
     }
 
-    /// Sends bytes, as [`Core::send`] does with a buffer: all of them or, on an error, none.
+    /// Sends bytes, as [`Core::send`] does with a buffer: all of them or, on an error, none. A datagram of more than [`BUFFER_SIZE`] bytes
+    /// is refused ([`Error::TooLong`]).
     pub fn send_bytes(&mut self, connection: Connection, data: &[u8]) -> Result<(), Error> {
-        if self.socket(connection)?.queued + data.len() > SEND_LIMIT {
+        let socket = self.socket(connection)?;
+        let tcp = matches!(socket.transport, Transport::Tcp { .. });
+        if tcp && socket.queued + data.len() > SEND_LIMIT {
             return Err(Error::SendQueueFull);
         }
-        data.chunks(BUFFER_SIZE).try_for_each(|chunk| {
+        if !tcp && data.len() > BUFFER_SIZE {
+            return Err(Error::TooLong);
+        }
+        let mut rest = data;
+        loop {
             let mut buffer = Buffer::new();
-            buffer.append(chunk);
-            self.send(connection, buffer)
-        })
+            rest = &rest[buffer.append(rest)..];
+            self.send(connection, buffer)?;
+            if rest.is_empty() {
+                return Ok(());
+            }
+        }
     }
 
     /// Closes a connection once all that was sent before is out. Its request objects are unlinked now, and no callback comes any more.
@@ -172,7 +170,7 @@ impl<F: Function> Core<F> {
         let socket = self.socket(connection)?;
         socket.closing = true;
         let requests = std::mem::take(&mut socket.requests);
-        if socket.queue.is_empty() {
+        if socket.is_flushed() {
             self.remove(connection);
         }
         for id in requests {
@@ -233,6 +231,11 @@ impl<F: Function> Core<F> {
     /// The server that accepted a connection; `None` if [`Core::connect`] opened it.
     pub fn server(&mut self, connection: Connection) -> Result<Option<ServerId>, Error> {
         Ok(self.socket(connection)?.server)
+    }
+
+    /// Whether a connection lasts only as long as request objects are linked to it: its peer closed its side, or is one of a UDP server.
+    pub fn ends_with_requests(&mut self, connection: Connection) -> Result<bool, Error> {
+        Ok(self.socket(connection)?.ended)
     }
 
     /// Runs until `stop` is set and the waker of [`WAKE`] fires.
@@ -296,19 +299,23 @@ impl<F: Function> Core<F> {
 
     fn accept(&mut self, function: &mut F, server: ServerId) {
         for _ in 0..TURN {
-            match self.listeners[server.0].accept() {
+            let accepted = match &self.listeners[server.0] {
+                Listener::Tcp(listener) => listener.accept(),
+                Listener::Udp(_) => return self.datagrams(function, server),
+            };
+            match accepted {
                 Ok((stream, _)) => {
                     // A connection that cannot be watched is refused by dropping it.
-                    if let Ok(connection) = self.add(stream, Some(server)) {
+                    if let Ok(connection) = self.add(Transport::Tcp { stream, connected: true }, Some(server))
+                    {
                         self.call(function, Some(connection), |f, core| f.accept(core, connection, server));
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 // The peer was gone already.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-                // Files or memory are used up: the connection waits in the kernel for the next turn.
                 Err(_) => {
-                    std::thread::sleep(Duration::from_millis(1));
+                    exhausted();
                     break;
                 }
             }
@@ -316,26 +323,75 @@ impl<F: Function> Core<F> {
         self.again.push(Token(LISTENERS + server.0));
     }
 
+    /// Reads datagrams of a server's peers.
+    fn datagrams(&mut self, function: &mut F, server: ServerId) {
+        for _ in 0..TURN {
+            let Listener::Udp(socket) = &self.listeners[server.0] else { return };
+            let mut buffer = Buffer::new();
+            match buffer.datagram(|memory| socket.recv_from(memory)) {
+                Ok((fits, from)) => {
+                    // A datagram for which there is no place is lost, as others are.
+                    let Ok(connection) = self.peer(function, server, from) else { continue };
+                    if fits {
+                        self.call(function, Some(connection), |f, core| f.read(core, connection, buffer));
+                    } else {
+                        self.call(function, Some(connection), |f, core| {
+                            f.error(core, connection, &Error::TooLong);
+                        });
+                    }
+                    self.end_without_requests(connection);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // The second: a datagram that was sent before did not arrive.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionRefused) => {}
+                Err(_) => {
+                    exhausted();
+                    break;
+                }
+            }
+        }
+        self.again.push(Token(LISTENERS + server.0));
+    }
+
+    /// The connection with a peer of a UDP server.
+    fn peer(&mut self, function: &mut F, server: ServerId, from: SocketAddr) -> Result<Connection, Error> {
+        if let Some(&index) = self.peers.get(&(server, from))
+            && let Some(socket) = self.sockets.get(index)
+        {
+            return Ok(self.name(index, socket.generation));
+        }
+        let connection = self.add(Transport::Peer(from), Some(server))?;
+        self.peers.insert((server, from), connection.index as usize);
+        self.call(function, Some(connection), |f, core| f.accept(core, connection, server));
+        // The callback may have closed it.
+        self.socket(connection).map(|_| connection)
+    }
+
     fn read(&mut self, function: &mut F, connection: Connection) {
         for _ in 0..TURN {
             // The callback of the last buffer may have closed the connection.
             let Ok(socket) = self.socket(connection) else { return };
-            if !socket.connected || socket.ended {
+            if !socket.is_readable() {
                 return;
             }
             let mut buffer = Buffer::new();
-            match buffer.fill(&mut socket.stream) {
-                Ok(0) => {
+            match socket.receive(&mut buffer) {
+                Ok(Received::Data) => {
+                    self.call(function, Some(connection), |f, core| f.read(core, connection, buffer));
+                }
+                Ok(Received::TooLong) => {
+                    self.call(function, Some(connection), |f, core| {
+                        f.error(core, connection, &Error::TooLong);
+                    });
+                }
+                Ok(Received::End) => {
                     socket.ended = true;
                     self.call(function, Some(connection), |f, core| {
                         f.error(core, connection, &Error::PeerClosed);
                     });
-                    if self.socket(connection).is_ok_and(|s| s.requests.is_empty()) {
-                        let _ = self.close(connection);
-                    }
-                    return;
+                    return self.end_without_requests(connection);
                 }
-                Ok(_) => self.call(function, Some(connection), |f, core| f.read(core, connection, buffer)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(source) => {
@@ -346,11 +402,18 @@ impl<F: Function> Core<F> {
         self.again.push(Token(connection.index as usize));
     }
 
+    /// Closes a connection that lasts only as long as its request objects, if it has none.
+    fn end_without_requests(&mut self, connection: Connection) {
+        if self.socket(connection).is_ok_and(|s| s.ended && s.requests.is_empty()) {
+            let _ = self.close(connection);
+        }
+    }
+
     /// A connection was made, or failed to be, or takes more data.
     fn writable(&mut self, function: &mut F, token: Token) {
         let Some(socket) = self.sockets.get_mut(token.0) else { return };
-        let outcome = connected(socket).and_then(|()| flush(socket));
-        let (done, generation) = (socket.closing && socket.queue.is_empty(), socket.generation);
+        let outcome = socket.check_connected().and_then(|()| socket.flush());
+        let (done, generation) = (socket.closing && socket.is_flushed(), socket.generation);
         let connection = self.name(token.0, generation);
         match outcome {
             Err(error) => self.fail(function, connection, &error),
@@ -372,38 +435,24 @@ impl<F: Function> Core<F> {
             self.call(function, Some(connection), |f, core| f.error(core, connection, error));
         }
         if let Ok(socket) = self.socket(connection) {
-            socket.queue.clear();
+            socket.clear();
             let _ = self.close(connection);
         } else {
             self.remove(connection);
         }
     }
 
-    fn add(&mut self, mut stream: TcpStream, server: Option<ServerId>) -> Result<Connection, Error> {
+    fn add(&mut self, mut transport: Transport, server: Option<ServerId>) -> Result<Connection, Error> {
         if self.sockets.len() >= MAX_CONNECTIONS {
             return Err(Error::TooManyConnections);
         }
         let entry = self.sockets.vacant_entry();
         let index = entry.key();
-        self.poll
-            .registry()
-            .register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)
+        transport
+            .watch(self.poll.registry(), Token(index))
             .map_err(|source| Error::Io { what: "watch a connection", source })?;
-        // Requests and replies are small, and wait for each other.
-        let _ = stream.set_nodelay(true);
         self.generation += 1;
-        entry.insert(Socket {
-            stream,
-            generation: self.generation,
-            server,
-            connected: server.is_some(),
-            ended: false,
-            closing: false,
-            requests: SmallVec::new(),
-            queue: VecDeque::new(),
-            queued: 0,
-            sent: 0,
-        });
+        entry.insert(Socket::new(transport, self.generation, server));
         Ok(self.name(index, self.generation))
     }
 
@@ -411,8 +460,11 @@ impl<F: Function> Core<F> {
     fn remove(&mut self, connection: Connection) {
         let index = connection.index as usize;
         if self.sockets.get(index).is_some_and(|s| s.generation == connection.generation) {
-            let mut socket = self.sockets.remove(index);
-            let _ = self.poll.registry().deregister(&mut socket.stream);
+            // Closing a socket ends its watch.
+            let socket = self.sockets.remove(index);
+            if let (Transport::Peer(from), Some(server)) = (socket.transport, socket.server) {
+                self.peers.remove(&(server, from));
+            }
         }
     }
 
@@ -429,43 +481,16 @@ impl<F: Function> Core<F> {
     }
 }
 
-/// Whether the connection is made: `Ok` also as long as that is open.
-fn connected(socket: &mut Socket) -> Result<(), Error> {
-    if socket.connected {
-        return Ok(());
+/// What became of a datagram: refused for now, or sent, or a failure of the connection.
+fn datagram(outcome: std::io::Result<usize>) -> Result<Result<(), Error>, Error> {
+    match outcome {
+        Ok(_) => Ok(Ok(())),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Error::SendQueueFull),
+        Err(source) => Ok(Err(Error::Io { what: "send", source })),
     }
-    let outcome = match socket.stream.take_error() {
-        Ok(Some(error)) | Err(error) => Err(error),
-        Ok(None) => match socket.stream.peer_addr() {
-            Ok(_) => {
-                socket.connected = true;
-                Ok(())
-            }
-            Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),
-            Err(error) => Err(error),
-        },
-    };
-    outcome.map_err(|source| Error::Io { what: "connect", source })
 }
 
-/// Sends as much as the kernel takes.
-fn flush(socket: &mut Socket) -> Result<(), Error> {
-    while socket.connected
-        && let Some(first) = socket.queue.front()
-    {
-        match socket.stream.write(&first[socket.sent..]) {
-            Ok(n) => {
-                socket.sent += n;
-                if socket.sent == first.len() {
-                    socket.queued -= first.len();
-                    socket.sent = 0;
-                    socket.queue.pop_front();
-                }
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(source) => return Err(Error::Io { what: "send", source: io::Error::from(source.kind()) }),
-        }
-    }
-    Ok(())
+/// Files or memory are used up: what comes waits in the kernel until the next turn.
+fn exhausted() {
+    std::thread::sleep(Duration::from_millis(1));
 }

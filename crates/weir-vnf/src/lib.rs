@@ -1,15 +1,18 @@
-//! A library for network functions that end TCP connections (after libVNF), on the kernel's stack.
+//! A library for network functions that end connections (after libVNF): TCP and UDP, on the kernel's stack.
 //!
 //! A function is a type with the trait [`Function`]: it is called when a connection is accepted, when data arrives, and when a
 //! connection ends or fails. [`Vnf`] runs one event loop a core, each pinned, each with a copy of the function and its own listening
 //! sockets (SO_REUSEPORT); a connection stays on the core that accepted or opened it, so that nothing but the [`Store`] is shared.
+//!
+//! A connection is also what is known of a peer of a UDP server: it begins with a datagram, and lasts as long as request objects are
+//! linked to it; without any, until the callback of the datagram returns. So a server remembers no peer that it has nothing to do for.
 //!
 //! A **request object** (`Function::Request`) carries a request's state from one callback to the next. Several connections may be linked
 //! to one object, and several objects to a connection (requests that are under way at once); it goes when the last of its connections is
 //! unlinked or closed.
 //!
 //! ```
-//! use weir_vnf::{Buffer, Connection, Core, Function, Vnf};
+//! use weir_vnf::{Buffer, Connection, Core, Function, Protocol, Vnf};
 //!
 //! /// Sends back what it receives.
 //! struct Echo;
@@ -24,7 +27,7 @@
 //! }
 //!
 //! let mut vnf = Vnf::new(2);
-//! let (_, address) = vnf.server("127.0.0.1:0".parse()?, None)?;
+//! let (_, address) = vnf.server("127.0.0.1:0".parse()?, Protocol::Tcp, None)?;
 //! let running = vnf.start(|| Echo)?;
 //!
 //! use std::io::{Read, Write};
@@ -43,6 +46,7 @@ mod buffer;
 mod core;
 mod notices;
 mod requests;
+mod socket;
 mod store;
 mod vnf;
 
@@ -56,6 +60,15 @@ pub use vnf::{CALLBACK_LIMIT, Running, ServerId, Stopper, Vnf};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+/// Protocols of servers and connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// A stream, in which nothing is lost or out of order.
+    Tcp,
+    /// Datagrams, which may be lost; one a buffer.
+    Udp,
+}
+
 /// What a network function does. One value of it lives on each core; no two callbacks of a core run at once. A callback must not block:
 /// the other connections of its core wait for it.
 pub trait Function: Sized + 'static {
@@ -67,17 +80,17 @@ pub trait Function: Sized + 'static {
         let _ = core;
     }
 
-    /// A server of this function accepted a connection.
+    /// A server of this function accepted a connection; a UDP server: a datagram came of a peer that there is no connection for.
     fn accept(&mut self, core: &mut Core<Self>, connection: Connection, server: ServerId) {
         let _ = (core, connection, server);
     }
 
-    /// Data has come. TCP is a stream: the buffer may hold a part of a message, or several.
+    /// Data has come. TCP is a stream: the buffer may hold a part of a message, or several. A datagram of UDP is in one buffer.
     fn read(&mut self, core: &mut Core<Self>, connection: Connection, data: Buffer);
 
     /// The peer will send nothing more ([`Error::PeerClosed`]), or the connection failed. After a failure it is closed by the library when
     /// this returns. After `PeerClosed` it is closed at once if no request object is linked to it, else when the last is unlinked: so a
-    /// peer that half-closes behind its request gets its reply.
+    /// peer that half-closes behind its request gets its reply. After [`Error::TooLong`] the connection goes on.
     fn error(&mut self, core: &mut Core<Self>, connection: Connection, error: &Error) {
         let _ = (core, connection, error);
     }
@@ -115,9 +128,14 @@ pub enum Error {
     /// The request object is not linked to the connection.
     #[error("the request object is not linked to this connection: attach or link it first")]
     NotLinked,
-    /// The peer does not read as fast as is sent.
-    #[error("more than {SEND_LIMIT} bytes wait to be sent on this connection")]
+    /// The peer does not read as fast as is sent; UDP: the network card does not send as fast.
+    #[error(
+        "more than {SEND_LIMIT} bytes wait to be sent on this connection, or the kernel takes no datagram now"
+    )]
     SendQueueFull,
+    /// A datagram of more than [`BUFFER_SIZE`] bytes came, and is thrown away; or one was to be sent.
+    #[error("a datagram has more than {BUFFER_SIZE} bytes")]
+    TooLong,
     /// This core has as many connections as it can name.
     #[error("too many connections on one core: at most {}", core::MAX_CONNECTIONS)]
     TooManyConnections,

@@ -7,18 +7,14 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
-use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::core::WAKE;
 use crate::notices::{self, Cores};
-use crate::{Core, Error, Function, Store};
-
-/// Connections that wait to be accepted, per server and core.
-const BACKLOG: i32 = 1024;
+use crate::socket::Listener;
+use crate::{Core, Error, Function, Protocol, Store};
 
 /// How long a callback may take until [`Function::blocked`] is called, unless [`Vnf::set_callback_limit`] says otherwise.
 pub const CALLBACK_LIMIT: Duration = Duration::from_millis(500);
@@ -31,7 +27,7 @@ pub struct ServerId(pub(crate) usize);
 #[derive(Debug)]
 pub struct Vnf {
     /// For each core, its listening socket of each server.
-    cores: Vec<Vec<TcpListener>>,
+    cores: Vec<Vec<Listener>>,
     store: Arc<Store>,
     limit: Duration,
     orchestrators: Vec<SocketAddr>,
@@ -64,18 +60,19 @@ impl Vnf {
         self.limit = limit;
     }
 
-    /// Listens for TCP connections at an address, only for those that come by a network interface if one is named; returns the server
-    /// and its address, with the port that was chosen if 0 was asked for. The kernel spreads connections over the cores.
+    /// Listens at an address, only for what comes by a network interface if one is named; returns the server and its address, with the
+    /// port that was chosen if 0 was asked for. The kernel spreads connections, and peers of UDP, over the cores.
     pub fn server(
         &mut self,
         address: SocketAddr,
+        protocol: Protocol,
         interface: Option<&str>,
     ) -> Result<(ServerId, SocketAddr), Error> {
         let mut bound = address;
         let mut listeners = Vec::new();
         for _ in &self.cores {
-            let listener = listen(bound, interface).map_err(io("listen"))?;
-            bound = listener.local_addr().map_err(io("listen"))?;
+            let listener = Listener::new(bound, protocol, interface).map_err(io("listen"))?;
+            bound = listener.address().map_err(io("listen"))?;
             listeners.push(listener);
         }
         let id = ServerId(self.cores[0].len());
@@ -223,17 +220,6 @@ impl Drop for Running {
 
 fn io(what: &'static str) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::Io { what, source }
-}
-
-fn listen(address: SocketAddr, interface: Option<&str>) -> std::io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.bind_device(interface.map(str::as_bytes))?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(TcpListener::from_std(socket.into()))
 }
 
 /// The CPUs that this process may use.

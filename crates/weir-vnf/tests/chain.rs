@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use weir_vnf::{Buffer, Connection, Core, Error, Function, Running, SEND_LIMIT, Vnf};
+use weir_vnf::{Buffer, Connection, Core, Error, Function, Protocol, Running, SEND_LIMIT, Vnf};
 
 const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
@@ -43,7 +43,7 @@ impl Function for B {
             let question = data.to_vec();
             let request =
                 core.attach(connection, Pending { a: connection, question: data }).expect("it is open");
-            let c = core.connect(self.c).expect("loopback takes connections");
+            let c = core.connect(self.c, Protocol::Tcp).expect("loopback takes connections");
             core.link(c, request).expect("both are open");
             core.send_bytes(c, &question).expect("nothing was sent yet");
             return;
@@ -77,7 +77,7 @@ impl Function for B {
 
 fn start_b(c: SocketAddr) -> (Running, SocketAddr, Receiver<(usize, u32)>) {
     let mut vnf = Vnf::new(2);
-    let (_, address) = vnf.server(ANY_PORT, None).expect("loopback is there");
+    let (_, address) = vnf.server(ANY_PORT, Protocol::Tcp, None).expect("loopback is there");
     let (done, events) = channel();
     (vnf.start(move || B { c, done: done.clone() }).expect("threads start"), address, events)
 }
@@ -91,7 +91,7 @@ fn client(to: SocketAddr) -> TcpStream {
 #[test]
 fn every_request_is_answered_over_two_cores_and_no_request_object_is_left() {
     let mut vnf = Vnf::new(1);
-    let (_, c) = vnf.server(ANY_PORT, None).expect("loopback is there");
+    let (_, c) = vnf.server(ANY_PORT, Protocol::Tcp, None).expect("loopback is there");
     let c_runs = vnf.start(|| C).expect("threads start");
     let (b_runs, b, events) = start_b(c);
     let mut clients: Vec<_> = (0..20).map(|_| client(b)).collect();
@@ -170,7 +170,7 @@ impl Function for Misuse {
 #[test]
 fn misuse_is_an_error_and_what_was_sent_before_a_close_arrives() {
     let mut vnf = Vnf::new(1);
-    let (_, address) = vnf.server(ANY_PORT, None).expect("loopback is there");
+    let (_, address) = vnf.server(ANY_PORT, Protocol::Tcp, None).expect("loopback is there");
     let (outcome, outcomes) = channel();
     let _runs = vnf.start(move || Misuse(outcome.clone())).expect("threads start");
     let mut a = client(address);

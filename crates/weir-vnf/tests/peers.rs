@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use weir_vnf::{Buffer, Connection, Core, Function, Running, Vnf};
+use weir_vnf::{Buffer, Connection, Core, Function, Protocol, Running, Vnf};
 
 /// Answers `count` with the number of its core's connections, and anything else with more than the kernel takes; then closes.
 struct Talker;
@@ -30,7 +30,8 @@ impl Function for Talker {
 
 fn start() -> (Running, SocketAddr) {
     let mut vnf = Vnf::new(1);
-    let (_, address) = vnf.server((Ipv4Addr::LOCALHOST, 0).into(), None).expect("loopback is there");
+    let (_, address) =
+        vnf.server((Ipv4Addr::LOCALHOST, 0).into(), Protocol::Tcp, None).expect("loopback is there");
     (vnf.start(|| Talker).expect("threads start"), address)
 }
 

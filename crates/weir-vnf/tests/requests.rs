@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use weir_vnf::{Buffer, Connection, Core, Function, RequestId, Vnf};
+use weir_vnf::{Buffer, Connection, Core, Function, Protocol, RequestId, Vnf};
 
 const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
@@ -41,7 +41,7 @@ impl Function for B {
             let request = core.attach(connection, (connection, *question)).expect("it is open");
             let linked = core.linked(connection).expect("it is open");
             assert_eq!((linked.len(), linked.last()), (before + 1, Some(&request)));
-            let c = core.connect(self.c).expect("loopback takes connections");
+            let c = core.connect(self.c, Protocol::Tcp).expect("loopback takes connections");
             core.link(c, request).expect("both are open");
             core.send_bytes(c, &[*question]).expect("nothing was sent yet");
         }
@@ -53,7 +53,7 @@ fn several_requests_of_a_connection_are_answered_in_any_order() {
     let listener = TcpListener::bind(ANY_PORT).expect("loopback is there");
     let c = listener.local_addr().expect("it is bound");
     let mut vnf = Vnf::new(1);
-    let (_, address) = vnf.server(ANY_PORT, None).expect("loopback is there");
+    let (_, address) = vnf.server(ANY_PORT, Protocol::Tcp, None).expect("loopback is there");
     let (left, lefts) = channel();
     let runs = vnf.start(move || B { c, left: left.clone() }).expect("threads start");
     let mut a = TcpStream::connect(address).expect("B listens");
@@ -100,7 +100,7 @@ impl Function for Sleeper {
 fn a_callback_that_blocks_is_reported_with_its_connection() {
     let mut vnf = Vnf::new(1);
     vnf.set_callback_limit(Duration::from_millis(100));
-    let (_, address) = vnf.server(ANY_PORT, None).expect("loopback is there");
+    let (_, address) = vnf.server(ANY_PORT, Protocol::Tcp, None).expect("loopback is there");
     let _runs = vnf.start(|| Sleeper).expect("threads start");
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("not zero");

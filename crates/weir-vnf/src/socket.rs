@@ -1,0 +1,245 @@
+//! What is behind a connection, and a server: sockets of the kernel.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use mio::net::{TcpListener, TcpStream, UdpSocket};
+use mio::{Interest, Registry, Token};
+use smallvec::SmallVec;
+use socket2::{Domain, Protocol as Number, Socket as Plain, Type};
+
+use crate::{Buffer, Error, Protocol, RequestId, ServerId};
+
+/// Connections that wait to be accepted, per server and core.
+const BACKLOG: i32 = 1024;
+
+/// Bytes that the kernel keeps of datagrams that wait to be read, per server and core, if it allows that much.
+const DATAGRAMS: usize = 4 << 20;
+
+/// The socket of a server.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    Udp(UdpSocket),
+}
+
+impl Listener {
+    /// Listens at an address beside other sockets of the process.
+    pub(crate) fn new(
+        address: SocketAddr,
+        protocol: Protocol,
+        interface: Option<&str>,
+    ) -> std::io::Result<Self> {
+        let (kind, number) = match protocol {
+            Protocol::Tcp => (Type::STREAM, Number::TCP),
+            Protocol::Udp => (Type::DGRAM, Number::UDP),
+        };
+        let socket = Plain::new(Domain::for_address(address), kind, Some(number))?;
+        socket.bind_device(interface.map(str::as_bytes))?;
+        // Not for UDP, where any process could then take the port as well, and with it the datagrams.
+        socket.set_reuse_address(protocol == Protocol::Tcp)?;
+        socket.set_reuse_port(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        Ok(match protocol {
+            Protocol::Tcp => {
+                socket.listen(BACKLOG)?;
+                Self::Tcp(TcpListener::from_std(socket.into()))
+            }
+            Protocol::Udp => {
+                // More than the kernel allows is cut to that.
+                let _ = socket.set_recv_buffer_size(DATAGRAMS);
+                Self::Udp(UdpSocket::from_std(socket.into()))
+            }
+        })
+    }
+
+    pub(crate) fn address(&self) -> std::io::Result<SocketAddr> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr(),
+            Self::Udp(socket) => socket.local_addr(),
+        }
+    }
+
+    pub(crate) fn watch(&mut self, registry: &Registry, token: Token) -> Result<(), Error> {
+        let watched = match self {
+            Self::Tcp(listener) => registry.register(listener, token, Interest::READABLE),
+            Self::Udp(socket) => registry.register(socket, token, Interest::READABLE),
+        };
+        watched.map_err(|source| Error::Io { what: "watch the socket of a server", source })
+    }
+}
+
+/// What a connection's data goes by.
+#[derive(Debug)]
+pub(crate) enum Transport {
+    Tcp {
+        stream: TcpStream,
+        connected: bool,
+    },
+    Udp(UdpSocket),
+    /// A peer of a UDP server: its data goes by the server's socket.
+    Peer(SocketAddr),
+}
+
+impl Transport {
+    /// Begins a connection.
+    pub(crate) fn connect(to: SocketAddr, protocol: Protocol) -> std::io::Result<Self> {
+        Ok(match protocol {
+            Protocol::Tcp => Self::Tcp { stream: TcpStream::connect(to)?, connected: false },
+            Protocol::Udp => {
+                let any: SocketAddr = if to.is_ipv4() {
+                    (Ipv4Addr::UNSPECIFIED, 0).into()
+                } else {
+                    (Ipv6Addr::UNSPECIFIED, 0).into()
+                };
+                let socket = UdpSocket::bind(any)?;
+                socket.connect(to)?;
+                Self::Udp(socket)
+            }
+        })
+    }
+
+    /// Has the loop wake when something happens.
+    pub(crate) fn watch(&mut self, registry: &Registry, token: Token) -> std::io::Result<()> {
+        match self {
+            Self::Tcp { stream, .. } => {
+                // Requests and replies are small, and wait for each other.
+                let _ = stream.set_nodelay(true);
+                registry.register(stream, token, Interest::READABLE | Interest::WRITABLE)
+            }
+            Self::Udp(socket) => registry.register(socket, token, Interest::READABLE),
+            Self::Peer(_) => Ok(()),
+        }
+    }
+}
+
+/// What came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Received {
+    Data,
+    /// A datagram that does not fit into a buffer.
+    TooLong,
+    /// The peer sends no more.
+    End,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub(crate) transport: Transport,
+    pub(crate) generation: u64,
+    /// `None`: opened by `Core::connect`.
+    pub(crate) server: Option<ServerId>,
+    /// The peer sends no more, or (of a peer of a UDP server) there is nothing that says when it does not: the connection lasts as long
+    /// as its request objects.
+    pub(crate) ended: bool,
+    /// Closed by the function; still here until all is sent.
+    pub(crate) closing: bool,
+    /// Request objects that are linked to it, the oldest link first.
+    pub(crate) requests: SmallVec<[RequestId; 2]>,
+    /// What waits to be sent; of the first, `sent` bytes are gone.
+    queue: VecDeque<Buffer>,
+    pub(crate) queued: usize,
+    sent: usize,
+}
+
+impl Socket {
+    pub(crate) fn new(transport: Transport, generation: u64, server: Option<ServerId>) -> Self {
+        Self {
+            ended: matches!(transport, Transport::Peer(_)),
+            transport,
+            generation,
+            server,
+            closing: false,
+            requests: SmallVec::new(),
+            queue: VecDeque::new(),
+            queued: 0,
+            sent: 0,
+        }
+    }
+
+    /// Whether nothing waits to be sent.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Gives up what waits to be sent.
+    pub(crate) fn clear(&mut self) {
+        self.queue.clear();
+        self.queued = 0;
+    }
+
+    /// Whether data can come by it.
+    pub(crate) fn is_readable(&self) -> bool {
+        match self.transport {
+            Transport::Tcp { connected, .. } => connected && !self.ended,
+            Transport::Udp(_) => true,
+            Transport::Peer(_) => false,
+        }
+    }
+
+    /// Reads what there is into an empty buffer.
+    pub(crate) fn receive(&mut self, buffer: &mut Buffer) -> std::io::Result<Received> {
+        match &mut self.transport {
+            Transport::Tcp { stream, .. } => match buffer.fill(|memory| Ok((stream.read(memory)?, ())))? {
+                (0, ()) => Ok(Received::End),
+                _ => Ok(Received::Data),
+            },
+            Transport::Udp(socket) => {
+                let (fits, ()) = buffer.datagram(|memory| Ok((socket.recv(memory)?, ())))?;
+                Ok(if fits { Received::Data } else { Received::TooLong })
+            }
+            Transport::Peer(_) => Err(ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// Queues a buffer, and sends what the kernel takes.
+    pub(crate) fn push(&mut self, data: Buffer) -> Result<(), Error> {
+        self.queued += data.len();
+        self.queue.push_back(data);
+        if self.queue.len() == 1 { self.flush() } else { Ok(()) }
+    }
+
+    /// Sends as much as the kernel takes.
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
+        let Transport::Tcp { stream, connected: true } = &mut self.transport else { return Ok(()) };
+        while let Some(first) = self.queue.front() {
+            match stream.write(&first[self.sent..]) {
+                Ok(n) => {
+                    self.sent += n;
+                    if self.sent == first.len() {
+                        self.queued -= first.len();
+                        self.sent = 0;
+                        self.queue.pop_front();
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(source) => return Err(Error::Io { what: "send", source }),
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks whether the connection is made: `Ok` also as long as that is open.
+    pub(crate) fn check_connected(&mut self) -> Result<(), Error> {
+        let Transport::Tcp { stream, connected } = &mut self.transport else { return Ok(()) };
+        if *connected {
+            return Ok(());
+        }
+        let outcome = match stream.take_error() {
+            Ok(Some(error)) | Err(error) => Err(error),
+            Ok(None) => match stream.peer_addr() {
+                Ok(_) => {
+                    *connected = true;
+                    Ok(())
+                }
+                Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),
+                Err(error) => Err(error),
+            },
+        };
+        outcome.map_err(|source| Error::Io { what: "connect", source })
+    }
+}
