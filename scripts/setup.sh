@@ -34,6 +34,7 @@ nsenter:util-linux
 objcopy:binutils
 ovs-vswitchd:openvswitch-switch
 qemu-system-x86_64:qemu-system-x86
+redis-server:redis-server
 ping:iputils-ping
 promtool:prometheus
 runc:runc

@@ -46,6 +46,10 @@ typedef enum {
 typedef enum {
   // In this process, shared by its cores.
   LOCAL = 1,
+  // In Redis, shared by all replicas: a table is a hash of Redis. See startEventLoop for where Redis is.
+  REMOTE = 2,
+  // Of getData: what this core has last seen of REMOTE, however old it is; in Redis, if it has not seen it (or not lately).
+  CHECKCACHE = 3,
 } VnfLocation;
 
 // What happened to a replica.
@@ -112,6 +116,16 @@ typedef enum {
   VNF_ORCHESTRATOR = -10019,
   // A datagram of more than VNF_BUFFER_SIZE bytes came, and is thrown away; the connection goes on.
   VNF_TOO_LONG = -10020,
+  // There is no REMOTE state: startEventLoop says what names Redis.
+  VNF_NO_REMOTE = -10021,
+  // Redis did not answer in time; whether a change was or will be made is not known.
+  VNF_REMOTE_TIMEOUT = -10022,
+  // The connection with Redis was lost; whether a change was made is not known.
+  VNF_REMOTE_LOST = -10023,
+  // Redis refused.
+  VNF_REMOTE_REFUSED = -10024,
+  // The key has another value than compareAndSetData expected.
+  VNF_DIFFERS = -10025,
 } VnfError;
 
 // What a connection does when something happens.
@@ -123,11 +137,11 @@ typedef enum {
 // error: 0, or why the ERROR callback was called (a VnfError, or minus errno).
 typedef void (*VnfCallback)(int connection, void *request, char *packet, size_t length, int error);
 
-// What is called when setData is done. The key is valid until it returns; error is 0 or a VnfError.
+// What is called when setData is done. The key is valid until it returns; error is 0 or a VnfError (see setData).
 typedef void (*VnfSetCallback)(int connection, const void *key, size_t key_size, void *request, int error);
 
-// What is called when getData is done. Key and value are valid until it returns, the value longer if setKeyDNE keeps it; error is 0 or a
-// VnfError (VNF_NO_KEY: there is no such key; then the value is NULL).
+// What is called when getData or compareAndSetData is done. Key and value are valid until it returns, the value longer if setKeyDNE keeps
+// it; error is 0 or a VnfError. The value is NULL if there is none.
 typedef void (*VnfGetCallback)(int connection, const void *key, size_t key_size, const void *value, size_t size, void *request, int error);
 
 // What is called when a replica comes or goes: ADD or REMOVE, the name of the function that it is a replica of, its address, and one of
@@ -164,10 +178,15 @@ int vnfServerPort(int server);
 
 // A2. Starts one loop a core, each on a thread of its own that is pinned to its core, and waits until stopEventLoop. Once in a process.
 //
-// Environment: WEIR_VNF_CORES, the number of loops (all CPUs that the process may use if unset); WEIR_VNF_CALLBACK_MS, how many
-// milliseconds a callback may take until it is reported as VNF_BLOCKED (500).
+// Environment:
+//   WEIR_VNF_CORES           number of loops (all CPUs that the process may use)
+//   WEIR_VNF_CALLBACK_MS     milliseconds that a callback may take until it is reported as VNF_BLOCKED (500)
+//   WEIR_VNF_REDIS           IP:PORT of the Redis for REMOTE state; [IP]:PORT for IPv6 (there is no remote state)
+//   WEIR_VNF_REDIS_PASSWORD  its password (none)
+//   WEIR_VNF_REDIS_MS        milliseconds until a call without an answer fails as VNF_REMOTE_TIMEOUT (1000)
+//   WEIR_VNF_CACHE_KB        kilobytes of each core's cache of remote state (65536)
 //
-// Returns 0 after stopEventLoop, or an error: VNF_STARTED, VNF_ARGUMENT (a variable of the environment is no number), minus errno.
+// Returns 0 after stopEventLoop, or an error: VNF_STARTED, VNF_ARGUMENT (a variable of the environment is wrong), minus errno.
 // All connections are closed then, and all buffers and request objects gone.
 int startEventLoop(void);
 
@@ -279,10 +298,13 @@ int freeReqObj(int connection);
 //
 // connection: what the callback is for; 0: for none.
 // table: any text. key, value: any bytes, copied by this call.
-// location: LOCAL: all cores of this process see the value from now on.
+// location: LOCAL: all cores of this process see the value from now on. REMOTE: all replicas do when it is called back without an error;
+// it is called back with an error within the time that startEventLoop says: VNF_REMOTE_TIMEOUT and VNF_REMOTE_LOST (the value may have been
+// set, or may still be), VNF_REMOTE_REFUSED. Calls of a core are carried out in their order.
 // callback: NULL if nobody needs to know.
 //
-// Returns 0 or an error, with which nothing is called back: VNF_NO_CALLBACK, VNF_CONNECTION, VNF_ARGUMENT.
+// Returns 0 or an error, with which nothing is called back: VNF_NO_CALLBACK, VNF_CONNECTION, VNF_ARGUMENT, VNF_NO_REMOTE, VNF_QUEUE_FULL
+// (64 MiB wait to be sent to Redis).
 //
 // # Safety
 // The string ends with a zero byte; key and value point to as many bytes as their sizes say.
@@ -295,22 +317,46 @@ int setData(int connection,
             int location,
             VnfSetCallback callback);
 
-// D2. Gets the value of a key, and calls back (not before the callback that this is called from returns) with the value that the key
-// had at this call, or with VNF_NO_KEY; not if the connection is closed by then. In a callback.
+// D2. Gets the value of a key, and calls back (not before the callback that this is called from returns) with the value, or with
+// VNF_NO_KEY; not if the connection is closed by then. In a callback.
 //
-// Arguments and errors are those of setData; callback is not NULL.
+// location: LOCAL: the value that the key has at this call. REMOTE: the value that it has at some time between this call and the callback.
+// CHECKCACHE: a value that this core has got or set before, or as REMOTE.
+//
+// Other arguments and errors are those of setData; callback is not NULL.
 //
 // # Safety
 // The string ends with a zero byte; the key points to as many bytes as its size says.
 int getData(int connection, const char *table, const void *key, size_t key_size, int location, VnfGetCallback callback);
 
-// D3. Deletes a key. In a callback.
+// D3. Deletes a key, LOCAL or REMOTE. In a callback. If Redis fails later, connection 0 gets an ERROR.
 //
-// Returns 0, also if there is no such key, or an error: VNF_NO_CALLBACK, VNF_ARGUMENT.
+// Returns 0, also if there is no such key, or an error: VNF_NO_CALLBACK, VNF_ARGUMENT, VNF_NO_REMOTE, VNF_QUEUE_FULL.
 //
 // # Safety
 // The string ends with a zero byte; the key points to as many bytes as its size says.
 int delData(const char *table, const void *key, size_t key_size, int location);
+
+// Sets the value of a key if it has the value that is expected, atomically for all cores (LOCAL) or replicas (REMOTE), and calls back as
+// getData does: without an error if it was set; with VNF_DIFFERS and the value that the key has, and keeps; or with an error of setData.
+// In a callback.
+//
+// expected: NULL: the key is not there. value: NULL: the key is deleted.
+//
+// Other arguments and errors are those of setData; callback is not NULL.
+//
+// # Safety
+// The string ends with a zero byte; key, expected and value point to as many bytes as their sizes say.
+int compareAndSetData(int connection,
+                      const char *table,
+                      const void *key,
+                      size_t key_size,
+                      const void *expected,
+                      size_t expected_size,
+                      const void *value,
+                      size_t size,
+                      int location,
+                      VnfGetCallback callback);
 
 // D4. Keeps a value ("do not evict"): the pointer to it that getData gave stays valid, and the value as it is, until unsetKeyDNE, also if
 // the key gets another value or is deleted. In a getData callback for this key, or, for the value that a LOCAL key has now, in any

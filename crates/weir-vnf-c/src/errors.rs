@@ -51,6 +51,16 @@ pub enum VnfError {
     VNF_ORCHESTRATOR = -10019,
     /// A datagram of more than VNF_BUFFER_SIZE bytes came, and is thrown away; the connection goes on.
     VNF_TOO_LONG = -10020,
+    /// There is no REMOTE state: startEventLoop says what names Redis.
+    VNF_NO_REMOTE = -10021,
+    /// Redis did not answer in time; whether a change was or will be made is not known.
+    VNF_REMOTE_TIMEOUT = -10022,
+    /// The connection with Redis was lost; whether a change was made is not known.
+    VNF_REMOTE_LOST = -10023,
+    /// Redis refused.
+    VNF_REMOTE_REFUSED = -10024,
+    /// The key has another value than compareAndSetData expected.
+    VNF_DIFFERS = -10025,
 }
 
 use VnfError::*;
@@ -79,6 +89,10 @@ pub(crate) fn number(error: &Error) -> c_int {
         Error::TooManyConnections => VNF_TOO_MANY.into(),
         Error::PeerClosed => VNF_PEER_CLOSED.into(),
         Error::TooLong => VNF_TOO_LONG.into(),
+        Error::NoRemote => VNF_NO_REMOTE.into(),
+        Error::RemoteTimeout(_) => VNF_REMOTE_TIMEOUT.into(),
+        Error::RemoteLost => VNF_REMOTE_LOST.into(),
+        Error::RemoteRefused(_) => VNF_REMOTE_REFUSED.into(),
         Error::Io { source, .. } => -source.raw_os_error().unwrap_or(nix::libc::EIO),
     }
 }
@@ -137,5 +151,10 @@ const TEXTS: &[(VnfError, &CStr)] = &[
     (VNF_LEAKED, c"VNF_LEAKED: a buffer was still kept when the request object that it belonged to was gone"),
     (VNF_NO_KEY, c"VNF_NO_KEY: there is no such key"),
     (VNF_TOO_LONG, c"VNF_TOO_LONG: a datagram of more than VNF_BUFFER_SIZE bytes was thrown away"),
+    (VNF_NO_REMOTE, c"VNF_NO_REMOTE: there is no remote state: set WEIR_VNF_REDIS"),
+    (VNF_REMOTE_TIMEOUT, c"VNF_REMOTE_TIMEOUT: Redis did not answer in time; whether a change was or will be made is not known"),
+    (VNF_REMOTE_LOST, c"VNF_REMOTE_LOST: the connection with Redis was lost; whether a change was made is not known"),
+    (VNF_REMOTE_REFUSED, c"VNF_REMOTE_REFUSED: Redis refused"),
+    (VNF_DIFFERS, c"VNF_DIFFERS: the key has another value than was expected"),
     (VNF_ORCHESTRATOR, c"VNF_ORCHESTRATOR: an orchestrator cannot be reached, or its answer not understood"),
 ];

@@ -167,7 +167,7 @@ impl Function {
     }
 
     /// Does what the callbacks that ran have left to do, which may call others.
-    fn settle(&mut self, core: &mut Core<Self>) {
+    pub(crate) fn settle(&mut self, core: &mut Core<Self>) {
         loop {
             while let Some(ended) = self.objects.take_back() {
                 self.done.extend(ended.kept.into_iter().map(Done::Leaked));
@@ -198,7 +198,7 @@ impl Function {
     }
 
     /// An error of the function itself: to the callback of connection 0, or to standard error if there is none.
-    fn general_error(
+    pub(crate) fn general_error(
         &mut self,
         core: &mut Core<Self>,
         number: c_int,
@@ -224,7 +224,7 @@ impl Function {
 }
 
 /// No packet.
-const NOTHING: (*mut c_char, usize) = (null_mut(), 0);
+pub(crate) const NOTHING: (*mut c_char, usize) = (null_mut(), 0);
 
 impl weir_vnf::Function for Function {
     type Request = Object;

@@ -23,5 +23,5 @@ pub use notice::registerforNotification;
 pub use packet::{getPktBuf, setPktDNE, unsetPktDNE};
 pub use request::{allocReqObj, freeReqObj, initReqPool, linkReqObj};
 pub use setup::{createServer, startEventLoop, stopEventLoop, vnfCore, vnfServerPort};
-pub use state::{delData, getData, setData, setKeyDNE, unsetKeyDNE};
+pub use state::{compareAndSetData, delData, getData, setData, setKeyDNE, unsetKeyDNE};
 pub use types::*;

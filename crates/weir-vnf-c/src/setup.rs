@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use weir_vnf::{Protocol, ServerId, Stopper, Vnf};
+use weir_vnf::{Protocol, Redis, ServerId, Stopper, Vnf};
 
 use crate::errors::{Outcome, VnfError::*, number, report, status};
 use crate::function::{Function, with_function};
@@ -180,10 +180,15 @@ pub extern "C" fn vnfServerPort(server: c_int) -> c_int {
 
 /// A2. Starts one loop a core, each on a thread of its own that is pinned to its core, and waits until stopEventLoop. Once in a process.
 ///
-/// Environment: WEIR_VNF_CORES, the number of loops (all CPUs that the process may use if unset); WEIR_VNF_CALLBACK_MS, how many
-/// milliseconds a callback may take until it is reported as VNF_BLOCKED (500).
+/// Environment:
+///   WEIR_VNF_CORES           number of loops (all CPUs that the process may use)
+///   WEIR_VNF_CALLBACK_MS     milliseconds that a callback may take until it is reported as VNF_BLOCKED (500)
+///   WEIR_VNF_REDIS           IP:PORT of the Redis for REMOTE state; [IP]:PORT for IPv6 (there is no remote state)
+///   WEIR_VNF_REDIS_PASSWORD  its password (none)
+///   WEIR_VNF_REDIS_MS        milliseconds until a call without an answer fails as VNF_REMOTE_TIMEOUT (1000)
+///   WEIR_VNF_CACHE_KB        kilobytes of each core's cache of remote state (65536)
 ///
-/// Returns 0 after stopEventLoop, or an error: VNF_STARTED, VNF_ARGUMENT (a variable of the environment is no number), minus errno.
+/// Returns 0 after stopEventLoop, or an error: VNF_STARTED, VNF_ARGUMENT (a variable of the environment is wrong), minus errno.
 /// All connections are closed then, and all buffers and request objects gone.
 #[unsafe(no_mangle)]
 pub extern "C" fn startEventLoop() -> c_int {
@@ -230,11 +235,25 @@ fn new_vnf() -> Outcome<Vnf> {
     if let Some(ms) = variable("WEIR_VNF_CALLBACK_MS")? {
         vnf.set_callback_limit(Duration::from_millis(ms));
     }
+    if let Some(address) = std::env::var_os("WEIR_VNF_REDIS") {
+        let address = address.to_str().and_then(|a| a.parse().ok()).ok_or(VNF_ARGUMENT)?;
+        let mut redis = Redis::new(address);
+        if let Some(password) = std::env::var_os("WEIR_VNF_REDIS_PASSWORD") {
+            redis.password = Some(password.into_string().map_err(|_| VNF_ARGUMENT)?);
+        }
+        if let Some(ms) = variable("WEIR_VNF_REDIS_MS")? {
+            redis.timeout = Duration::from_millis(ms);
+        }
+        if let Some(kilobytes) = variable("WEIR_VNF_CACHE_KB")? {
+            redis.cache = kilobytes as usize * 1024;
+        }
+        vnf.remote(redis);
+    }
     Ok(vnf)
 }
 
 fn variable(name: &str) -> Outcome<Option<u64>> {
     let Some(value) = std::env::var_os(name) else { return Ok(None) };
-    let value = value.to_str().and_then(|v| v.parse().ok()).filter(|v| (1..=1_000_000).contains(v));
+    let value = value.to_str().and_then(|v| v.parse().ok()).filter(|v| (1..=100_000_000).contains(v));
     value.map(Some).ok_or(VNF_ARGUMENT.into())
 }

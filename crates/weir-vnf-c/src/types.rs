@@ -37,6 +37,10 @@ pub enum VnfEvent {
 pub enum VnfLocation {
     /// In this process, shared by its cores.
     LOCAL = 1,
+    /// In Redis, shared by all replicas: a table is a hash of Redis. See startEventLoop for where Redis is.
+    REMOTE = 2,
+    /// Of getData: what this core has last seen of REMOTE, however old it is; in Redis, if it has not seen it (or not lately).
+    CHECKCACHE = 3,
 }
 
 /// What happened to a replica.
@@ -80,7 +84,7 @@ pub type VnfCallback = Option<
     ),
 >;
 
-/// What is called when setData is done. The key is valid until it returns; error is 0 or a VnfError.
+/// What is called when setData is done. The key is valid until it returns; error is 0 or a VnfError (see setData).
 pub type VnfSetCallback = Option<
     unsafe extern "C" fn(
         connection: c_int,
@@ -91,8 +95,8 @@ pub type VnfSetCallback = Option<
     ),
 >;
 
-/// What is called when getData is done. Key and value are valid until it returns, the value longer if setKeyDNE keeps it; error is 0 or a
-/// VnfError (VNF_NO_KEY: there is no such key; then the value is NULL).
+/// What is called when getData or compareAndSetData is done. Key and value are valid until it returns, the value longer if setKeyDNE keeps
+/// it; error is 0 or a VnfError. The value is NULL if there is none.
 pub type VnfGetCallback = Option<
     unsafe extern "C" fn(
         connection: c_int,

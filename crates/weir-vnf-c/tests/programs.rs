@@ -54,10 +54,20 @@ struct Program {
 
 impl Program {
     fn start(program: &Path, arguments: &[String], cores: usize) -> Self {
+        Self::start_with(program, arguments, cores, &[])
+    }
+
+    fn start_with(
+        program: &Path,
+        arguments: &[String],
+        cores: usize,
+        environment: &[(&str, String)],
+    ) -> Self {
         let mut child = Command::new(program)
             .args(arguments)
             .env("LD_LIBRARY_PATH", libraries())
             .env("WEIR_VNF_CORES", cores.to_string())
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdout(Stdio::piped())
             .spawn()
             .expect("it was compiled");
@@ -194,8 +204,86 @@ fn state_is_shared_by_cores_and_a_kept_value_outlives_its_key() {
     assert_eq!(ask(3, "u city"), "Rome\n");
     assert_eq!(ask(5, "d city"), "VNF_OK: no error\n");
     assert_eq!(ask(0, "g city"), "VNF_NO_KEY: there is no such key\n");
+    assert_eq!(ask(0, "x city Rome Oslo"), "VNF_DIFFERS: the key has another value than was expected\n");
+    assert_eq!(ask(1, "x city - Oslo"), "VNF_OK: no error\n");
+    assert_eq!(ask(2, "x city Rome Bern"), "Oslo\n");
+    assert_eq!(ask(6, "x city Oslo -"), "VNF_OK: no error\n");
+    assert_eq!(ask(4, "g city"), "VNF_NO_KEY: there is no such key\n");
+    assert_eq!(ask(4, "f city"), "VNF_NO_REMOTE: there is no remote state: set WEIR_VNF_REDIS\n");
     drop(clients);
     assert_eq!(program.stop(), "");
+}
+
+/// A Redis of the test.
+struct Redis {
+    child: Child,
+    port: u16,
+}
+
+impl Redis {
+    fn start() -> Self {
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is there");
+        let port = free.local_addr().expect("it is bound").port();
+        drop(free);
+        let child = Command::new("redis-server")
+            .args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", ""])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is there");
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Self { child, port }
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn remote_state_is_shared_by_replicas_in_c() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let redis = Redis::start();
+    let program = compile("state.c", Link::Shared, folder.path());
+    let environment =
+        [("WEIR_VNF_REDIS", format!("127.0.0.1:{}", redis.port)), ("WEIR_VNF_REDIS_MS", "300".to_owned())];
+    let [mut one, two] =
+        [(); 2].map(|()| Program::start_with(&program, &["remote".to_owned()], 2, &environment));
+    let [mut a, mut b] = [&one, &two].map(|replica| BufReader::new(replica.connect()));
+    let ask = |client: &mut BufReader<TcpStream>, line: &str| {
+        client.get_mut().write_all(format!("{line}\n").as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        client.read_line(&mut answer).expect("it answers");
+        answer.trim().to_owned()
+    };
+    assert_eq!(ask(&mut a, "g city"), "VNF_NO_KEY: there is no such key");
+    assert_eq!(ask(&mut a, "s city Rome"), "city");
+    assert_eq!(ask(&mut b, "g city"), "Rome");
+    assert_eq!(ask(&mut a, "x city Rome Oslo"), "VNF_OK: no error");
+    assert_eq!(ask(&mut b, "f city"), "Rome");
+    assert_eq!(ask(&mut b, "x city Rome Bern"), "Oslo");
+    assert_eq!(ask(&mut b, "f city"), "Oslo");
+    // Keeps the value, deletes the key, and sets another.
+    assert_eq!(ask(&mut b, "k city"), "VNF_OK: no error");
+    assert_eq!(ask(&mut b, "g city"), "new");
+    assert_eq!(ask(&mut a, "g city"), "new");
+    assert_eq!(ask(&mut b, "u city"), "Oslo");
+    let mut second = String::new();
+    b.read_line(&mut second).expect("it answers twice");
+    assert_eq!(second, "VNF_OK: no error\n");
+    assert_eq!(ask(&mut a, "x city new -"), "VNF_OK: no error");
+    drop(redis);
+    let failed = ask(&mut a, "g city");
+    assert!(failed.starts_with("VNF_REMOTE_"), "{failed}");
+    assert!(ask(&mut a, "s city Bern").starts_with("VNF_REMOTE_TIMEOUT"));
+    assert_eq!(ask(&mut a, "d city"), "VNF_OK: no error");
+    assert!(one.line().starts_with("0: VNF_REMOTE_TIMEOUT"));
+    drop((a, b));
+    assert_eq!([one.stop(), two.stop()], ["", ""]);
 }
 
 const LEAKED: &str =

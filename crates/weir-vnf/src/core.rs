@@ -1,18 +1,22 @@
-//! The event loop of one core: its connections, their request objects, and what a function does with them.
+//! One core: its connections, their request objects, and what a function does with them.
 
-use std::collections::HashMap;
+mod events;
+
+use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use mio::{Events, Poll, Token};
+use mio::{Poll, Token};
 use slab::Slab;
 
 use crate::notices::Notices;
+use crate::remote::cache::Cache;
+use crate::remote::wire::Reply;
+use crate::remote::{Redis, Remote};
 use crate::requests::{RequestId, Requests};
-use crate::socket::{Listener, Received, Socket, Transport};
+use crate::socket::{Listener, Socket, Transport};
 use crate::{BUFFER_SIZE, Buffer, Error, Function, Protocol, ServerId, Store};
 
 /// Bytes that may wait to be sent on one connection.
@@ -27,8 +31,8 @@ const LISTENERS: usize = MAX_CONNECTIONS;
 /// The token of the waker: there are notices, or the loop is to stop.
 pub(crate) const WAKE: Token = Token(usize::MAX - 1);
 
-/// Buffers read from one connection before the others have their turn, and connections accepted at once.
-const TURN: usize = 32;
+/// The token of the connection with Redis.
+const REMOTE: Token = Token(usize::MAX - 2);
 
 /// Names a connection of one core. A name is not used again for another connection, so one that was closed stays unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,6 +40,32 @@ pub struct Connection {
     index: u32,
     core: u32,
     generation: u64,
+}
+
+/// What is done when a reply of remote state has come.
+pub(crate) struct Then<F: Function>(ThenDo<F>);
+
+type ThenDo<F> = Box<dyn FnOnce(&mut F, &mut Core<F>, Result<Reply, Error>)>;
+
+impl<F: Function> Then<F> {
+    pub(crate) fn new(then: impl FnOnce(&mut F, &mut Core<F>, Result<Reply, Error>) + 'static) -> Self {
+        Self(Box::new(then))
+    }
+}
+
+impl<F: Function> std::fmt::Debug for Then<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Then")
+    }
+}
+
+/// What cores have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) store: Arc<Store>,
+    pub(crate) notices: Notices,
+    pub(crate) redis: Option<Redis>,
+    pub(crate) limit: Duration,
 }
 
 /// One core of a running function: what its callbacks work with. Not shared between threads.
@@ -57,6 +87,10 @@ pub struct Core<F: Function> {
     failed: Vec<(Connection, Error)>,
     /// How long a callback may take.
     limit: Duration,
+    pub(crate) remote: Option<Remote<Then<F>>>,
+    pub(crate) cache: Cache,
+    /// What the cache has answered.
+    pub(crate) later: VecDeque<Then<F>>,
 }
 
 impl<F: Function> Core<F> {
@@ -64,9 +98,7 @@ impl<F: Function> Core<F> {
         number: u32,
         poll: Poll,
         listeners: Vec<Listener>,
-        store: Arc<Store>,
-        notices: Notices,
-        limit: Duration,
+        Shared { store, notices, redis, limit }: Shared,
     ) -> Result<Self, Error> {
         let mut core = Self {
             number,
@@ -81,6 +113,9 @@ impl<F: Function> Core<F> {
             again: Vec::new(),
             failed: Vec::new(),
             limit,
+            cache: Cache::new(redis.as_ref().map_or(0, |r| r.cache)),
+            remote: redis.map(|redis| Remote::new(redis, Instant::now())),
+            later: VecDeque::new(),
         };
         for (n, listener) in core.listeners.iter_mut().enumerate() {
             listener.watch(core.poll.registry(), Token(LISTENERS + n))?;
@@ -238,210 +273,6 @@ impl<F: Function> Core<F> {
         Ok(self.socket(connection)?.ended)
     }
 
-    /// Runs until `stop` is set and the waker of [`WAKE`] fires.
-    pub(crate) fn run(&mut self, function: &mut F, stop: &AtomicBool) -> Result<(), Error> {
-        let mut events = Events::with_capacity(1024);
-        self.call(function, None, Function::start);
-        self.report(function);
-        while !stop.load(Ordering::Acquire) {
-            let wait = (!self.again.is_empty()).then_some(Duration::ZERO);
-            match self.poll.poll(&mut events, wait) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                polled => polled.map_err(|source| Error::Io { what: "wait for events", source })?,
-            }
-            for token in std::mem::take(&mut self.again) {
-                self.readable(function, token);
-                self.report(function);
-            }
-            for event in &events {
-                if event.is_writable() {
-                    self.writable(function, event.token());
-                }
-                if event.is_readable() || event.is_error() || event.is_read_closed() {
-                    self.readable(function, event.token());
-                }
-                self.report(function);
-            }
-        }
-        Ok(())
-    }
-
-    /// Runs a callback, and says so if it held up the others.
-    fn call(
-        &mut self,
-        function: &mut F,
-        connection: Option<Connection>,
-        callback: impl FnOnce(&mut F, &mut Self),
-    ) {
-        let begun = Instant::now();
-        callback(function, self);
-        let took = begun.elapsed();
-        if took > self.limit {
-            function.blocked(self, connection, took);
-        }
-    }
-
-    fn readable(&mut self, function: &mut F, token: Token) {
-        if token == WAKE {
-            self.notify(function);
-        } else if token.0 >= LISTENERS {
-            self.accept(function, ServerId(token.0 - LISTENERS));
-        } else if let Some(socket) = self.sockets.get(token.0) {
-            self.read(function, self.name(token.0, socket.generation));
-        }
-    }
-
-    fn notify(&mut self, function: &mut F) {
-        while let Ok((orchestrator, notice)) = self.notices.try_recv() {
-            self.call(function, None, |f, core| f.notify(core, orchestrator, &notice));
-        }
-    }
-
-    fn accept(&mut self, function: &mut F, server: ServerId) {
-        for _ in 0..TURN {
-            let accepted = match &self.listeners[server.0] {
-                Listener::Tcp(listener) => listener.accept(),
-                Listener::Udp(_) => return self.datagrams(function, server),
-            };
-            match accepted {
-                Ok((stream, _)) => {
-                    // A connection that cannot be watched is refused by dropping it.
-                    if let Ok(connection) = self.add(Transport::Tcp { stream, connected: true }, Some(server))
-                    {
-                        self.call(function, Some(connection), |f, core| f.accept(core, connection, server));
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                // The peer was gone already.
-                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-                Err(_) => {
-                    exhausted();
-                    break;
-                }
-            }
-        }
-        self.again.push(Token(LISTENERS + server.0));
-    }
-
-    /// Reads datagrams of a server's peers.
-    fn datagrams(&mut self, function: &mut F, server: ServerId) {
-        for _ in 0..TURN {
-            let Listener::Udp(socket) = &self.listeners[server.0] else { return };
-            let mut buffer = Buffer::new();
-            match buffer.datagram(|memory| socket.recv_from(memory)) {
-                Ok((fits, from)) => {
-                    // A datagram for which there is no place is lost, as others are.
-                    let Ok(connection) = self.peer(function, server, from) else { continue };
-                    if fits {
-                        self.call(function, Some(connection), |f, core| f.read(core, connection, buffer));
-                    } else {
-                        self.call(function, Some(connection), |f, core| {
-                            f.error(core, connection, &Error::TooLong);
-                        });
-                    }
-                    self.end_without_requests(connection);
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                // The second: a datagram that was sent before did not arrive.
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionRefused) => {}
-                Err(_) => {
-                    exhausted();
-                    break;
-                }
-            }
-        }
-        self.again.push(Token(LISTENERS + server.0));
-    }
-
-    /// The connection with a peer of a UDP server.
-    fn peer(&mut self, function: &mut F, server: ServerId, from: SocketAddr) -> Result<Connection, Error> {
-        if let Some(&index) = self.peers.get(&(server, from))
-            && let Some(socket) = self.sockets.get(index)
-        {
-            return Ok(self.name(index, socket.generation));
-        }
-        let connection = self.add(Transport::Peer(from), Some(server))?;
-        self.peers.insert((server, from), connection.index as usize);
-        self.call(function, Some(connection), |f, core| f.accept(core, connection, server));
-        // The callback may have closed it.
-        self.socket(connection).map(|_| connection)
-    }
-
-    fn read(&mut self, function: &mut F, connection: Connection) {
-        for _ in 0..TURN {
-            // The callback of the last buffer may have closed the connection.
-            let Ok(socket) = self.socket(connection) else { return };
-            if !socket.is_readable() {
-                return;
-            }
-            let mut buffer = Buffer::new();
-            match socket.receive(&mut buffer) {
-                Ok(Received::Data) => {
-                    self.call(function, Some(connection), |f, core| f.read(core, connection, buffer));
-                }
-                Ok(Received::TooLong) => {
-                    self.call(function, Some(connection), |f, core| {
-                        f.error(core, connection, &Error::TooLong);
-                    });
-                }
-                Ok(Received::End) => {
-                    socket.ended = true;
-                    self.call(function, Some(connection), |f, core| {
-                        f.error(core, connection, &Error::PeerClosed);
-                    });
-                    return self.end_without_requests(connection);
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(source) => {
-                    return self.fail(function, connection, &Error::Io { what: "receive", source });
-                }
-            }
-        }
-        self.again.push(Token(connection.index as usize));
-    }
-
-    /// Closes a connection that lasts only as long as its request objects, if it has none.
-    fn end_without_requests(&mut self, connection: Connection) {
-        if self.socket(connection).is_ok_and(|s| s.ended && s.requests.is_empty()) {
-            let _ = self.close(connection);
-        }
-    }
-
-    /// A connection was made, or failed to be, or takes more data.
-    fn writable(&mut self, function: &mut F, token: Token) {
-        let Some(socket) = self.sockets.get_mut(token.0) else { return };
-        let outcome = socket.check_connected().and_then(|()| socket.flush());
-        let (done, generation) = (socket.closing && socket.is_flushed(), socket.generation);
-        let connection = self.name(token.0, generation);
-        match outcome {
-            Err(error) => self.fail(function, connection, &error),
-            Ok(()) if done => self.remove(connection),
-            Ok(()) => {}
-        }
-    }
-
-    /// Hands the failures of sending to the function, which its callbacks were not to wait for.
-    fn report(&mut self, function: &mut F) {
-        while let Some((connection, error)) = self.failed.pop() {
-            self.fail(function, connection, &error);
-        }
-    }
-
-    /// Hands an error to the function, unless it closed the connection before, and closes the connection.
-    fn fail(&mut self, function: &mut F, connection: Connection, error: &Error) {
-        if self.socket(connection).is_ok() {
-            self.call(function, Some(connection), |f, core| f.error(core, connection, error));
-        }
-        if let Ok(socket) = self.socket(connection) {
-            socket.clear();
-            let _ = self.close(connection);
-        } else {
-            self.remove(connection);
-        }
-    }
-
     fn add(&mut self, mut transport: Transport, server: Option<ServerId>) -> Result<Connection, Error> {
         if self.sockets.len() >= MAX_CONNECTIONS {
             return Err(Error::TooManyConnections);
@@ -488,9 +319,4 @@ fn datagram(outcome: std::io::Result<usize>) -> Result<Result<(), Error>, Error>
         Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Error::SendQueueFull),
         Err(source) => Ok(Err(Error::Io { what: "send", source })),
     }
-}
-
-/// Files or memory are used up: what comes waits in the kernel until the next turn.
-fn exhausted() {
-    std::thread::sleep(Duration::from_millis(1));
 }

@@ -45,6 +45,7 @@
 mod buffer;
 mod core;
 mod notices;
+mod remote;
 mod requests;
 mod socket;
 mod store;
@@ -53,6 +54,7 @@ mod vnf;
 pub use buffer::{BUFFER_SIZE, Buffer};
 pub use core::{Connection, Core, SEND_LIMIT};
 pub use notices::{Notice, NoticeError, Reason, SILENCE, Task};
+pub use remote::{CacheUse, Redis, Swapped};
 pub use requests::RequestId;
 pub use store::Store;
 pub use vnf::{CALLBACK_LIMIT, Running, ServerId, Stopper, Vnf};
@@ -136,6 +138,18 @@ pub enum Error {
     /// A datagram of more than [`BUFFER_SIZE`] bytes came, and is thrown away; or one was to be sent.
     #[error("a datagram has more than {BUFFER_SIZE} bytes")]
     TooLong,
+    /// There is no remote state.
+    #[error("this function has no remote state: Vnf::remote says where Redis is")]
+    NoRemote,
+    /// Redis did not answer in time.
+    #[error("Redis did not answer within {0:?}: whether a change was or will be made is not known")]
+    RemoteTimeout(Duration),
+    /// The connection with Redis ended before an answer came.
+    #[error("the connection with Redis was lost: whether a change was made is not known")]
+    RemoteLost,
+    /// Redis refused.
+    #[error("Redis refused: {0}")]
+    RemoteRefused(String),
     /// This core has as many connections as it can name.
     #[error("too many connections on one core: at most {}", core::MAX_CONNECTIONS)]
     TooManyConnections,

@@ -11,8 +11,9 @@ use mio::{Poll, Waker};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-use crate::core::WAKE;
+use crate::core::{Shared, WAKE};
 use crate::notices::{self, Cores};
+use crate::remote::Redis;
 use crate::socket::Listener;
 use crate::{Core, Error, Function, Protocol, Store};
 
@@ -31,6 +32,7 @@ pub struct Vnf {
     store: Arc<Store>,
     limit: Duration,
     orchestrators: Vec<SocketAddr>,
+    redis: Option<Redis>,
 }
 
 impl Vnf {
@@ -41,12 +43,18 @@ impl Vnf {
             store: Arc::new(Store::new()),
             limit: CALLBACK_LIMIT,
             orchestrators: Vec::new(),
+            redis: None,
         }
     }
 
     /// How many event loops it will have.
     pub fn cores(&self) -> usize {
         self.cores.len()
+    }
+
+    /// Says where the state is that replicas share. Each core has a connection with it, made when it is needed, and made anew when it fails.
+    pub fn remote(&mut self, redis: Redis) {
+        self.redis = Some(redis);
     }
 
     /// Asks an orchestrator to say which replicas of other functions come and go: [`Function::notify`] is called with each notice, within
@@ -102,7 +110,7 @@ impl Vnf {
             .map_err(io("make a waker"))?;
         let stop = Arc::new(Stop { asked: AtomicBool::new(false), wakers });
         let mut running = Running { stop: stop.clone(), threads: Vec::new() };
-        let (cpus, limit) = (usable_cpus(), self.limit);
+        let cpus = usable_cpus();
         let (queues, notices): (Vec<_>, Vec<_>) = polls.iter().map(|_| channel()).unzip();
         for orchestrator in self.orchestrators {
             let (stop, queues) = (stop.clone(), queues.clone());
@@ -115,7 +123,9 @@ impl Vnf {
         }
         let cores = self.cores.into_iter().zip(polls).zip(notices).enumerate();
         for (n, ((listeners, poll), notices)) in cores {
-            let (store, function, stop) = (self.store.clone(), function.clone(), EndAll(stop.clone()));
+            let shared =
+                Shared { store: self.store.clone(), notices, redis: self.redis.clone(), limit: self.limit };
+            let (function, stop) = (function.clone(), EndAll(stop.clone()));
             let cpu = cpus.get(n % cpus.len().max(1)).copied();
             let thread = std::thread::Builder::new().name(format!("vnf-{n}")).spawn(move || {
                 // Pinning is for speed: a function that may not be pinned is still right.
@@ -125,8 +135,7 @@ impl Vnf {
                 {
                     let _ = sched_setaffinity(Pid::from_raw(0), &set);
                 }
-                Core::new(n as u32, poll, listeners, store, notices, limit)?
-                    .run(&mut function(), &stop.0.asked)
+                Core::new(n as u32, poll, listeners, shared)?.run(&mut function(), &stop.0.asked)
             });
             running.threads.push(thread.map_err(io("start a thread"))?);
         }
