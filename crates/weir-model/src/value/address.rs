@@ -128,7 +128,7 @@ pub struct HostAddress {
 }
 
 text_form!(HostAddress, {
-    "description": "The address of an interface, with its prefix length: 10.0.0.1/24.",
+    "description": "The address of an interface, with its prefix length: 10.0.0.1/24. Without one it is alone in its network (/32, /128).",
     "type": "string", "pattern": (format!("^{ADDRESS}(/[0-9]{{1,3}})?$"))
 });
 

@@ -207,6 +207,14 @@ pub async fn remove_port(outside: &str) -> io::Result<()> {
     with_handle(async |handle| handle.link().del(index).execute().await.map_err(refused)).await
 }
 
+/// The first of these interfaces that a namespace does not have: what is in it may have renamed or moved it.
+///
+/// # Errors
+/// The namespace cannot be entered.
+pub async fn missing(name: &str, interfaces: Vec<String>) -> io::Result<Option<String>> {
+    inside(name, async move |_| Ok(interfaces.into_iter().find(|interface| !has_port(interface)))).await
+}
+
 /// Whether there is an interface here.
 pub fn has_port(outside: &str) -> bool {
     nix::net::if_::if_nametoindex(outside).is_ok()

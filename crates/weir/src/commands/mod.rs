@@ -162,7 +162,8 @@ pub(crate) enum Command {
     /// Open a shell, or run a program, inside a function that is not inline
     ///
     /// It runs in the function's network namespace, with its directories and environment, within its limits, and so only on the
-    /// node's own machine, as root.
+    /// node's own machine, by root. In a container it sees what the container sees; beside a process it is as powerless as that, with
+    /// the node's files to read; beside functions of other kinds it is root on the node, and sees all of its processes.
     ///
     /// Examples:
     ///

@@ -236,8 +236,12 @@ fn what_fails_is_told_and_leaves_nothing() {
     image(&lab, "eats", "native: {memory: 8 MB}\n", &[("start", eats)]);
     let forks = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 1000 & done";
     image(&lab, "forks", "native: {processes: 8}\n", &[("start", forks)]);
+    image(&lab, "renames", "", &[("start", "ip link set left name other")]);
+    image(&lab, "moves", "", &[("start", "ip link set right netns 1; ip link set left up")]);
     let node = Node::start_with(&lab, &["--images", &images]);
     for (name, reported) in [
+        ("renames", "its script start took the interface of port left away"),
+        ("moves", "its script start took the interface of port right away"),
         (
             "bad-start",
             "the script start of function 'f' failed (exit status 3); it says: no such thing: give THING",

@@ -63,6 +63,18 @@ fn a_process_may_do_nothing_but_forward() {
         let of = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/{namespace}")).unwrap();
         assert_ne!(of(&pid.to_string()), of("self"), "{namespace}");
     }
+    // A shell beside it can do no more to others.
+    let inside = |script: &str| node.weir(&["shell", &lab.name("g"), "f", "--", "sh", "-c", script]).stdout;
+    for namespace in ["pid", "net", "ipc", "uts"] {
+        let link = format!("/proc/{pid}/ns/{namespace}");
+        let own = std::fs::read_link(&link).unwrap();
+        let there = inside(&format!("readlink /proc/self/ns/{namespace}"));
+        assert_eq!(there.trim(), own.display().to_string(), "{namespace}");
+    }
+    let ids = inside("id -u; id -G");
+    assert!(ids.lines().all(|id| id == of_status(pid, "Uid").split_whitespace().next().unwrap()), "{ids}");
+    // The first process there is the worker.
+    assert_eq!(inside("kill -0 1 && grep CapEff /proc/self/status").trim(), "CapEff:\t0000000000000000");
     let names = |folder: &str| -> Vec<String> {
         let entries = std::fs::read_dir(format!("/proc/{pid}/root{folder}")).unwrap();
         let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();

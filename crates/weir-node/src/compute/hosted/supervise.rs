@@ -129,7 +129,9 @@ impl<W: Workload> Watch<W> {
             self.since = Instant::now();
             self.hung = None;
             if let Some(reason) = &self.unsteady {
-                self.f.set_health(Health::Down { reason: format!("it dies again and again: {reason}") });
+                self.f.set_health(Health::Down {
+                    reason: format!("it works, but it has died several times within a minute: {reason}"),
+                });
             }
             self.tell(NoticeKind::Restarted, "it works again".to_owned());
         }

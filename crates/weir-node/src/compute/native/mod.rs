@@ -13,6 +13,7 @@ use tokio::process::Command;
 use super::ComputeError;
 use super::hosted::{Context, Main, Paths, SHELL, Workload};
 use super::launch::{Launch, check_installed, mounts_for_others};
+use super::netns;
 use crate::instance::{Kind, Spec, Work};
 
 /// What runs native functions.
@@ -102,6 +103,16 @@ impl Workload for Native {
 
     async fn start(&self, cx: &Context<'_>) -> Result<Option<Main>, ComputeError> {
         self.run(cx, "start").await?;
+        let ports = cx.spec.ports.iter().map(|p| p.inside.clone()).collect();
+        let missing = netns::missing(&cx.paths.name, ports)
+            .await
+            .map_err(ComputeError::system("cannot look for its ports"))?;
+        if let Some(port) = missing {
+            let what = format!(
+                "its script start took the interface of port {port} away: it has to keep its name and namespace"
+            );
+            return Err(ComputeError::Image { image: cx.spec.image.clone(), what });
+        }
         let Some(file) = Self::file(cx, "run") else { return Ok(None) };
         cx.start("the script run", self.command(cx, &file, None)?).map(|child| Some(Main::Child(child)))
     }

@@ -18,7 +18,8 @@ use tokio::time::{Instant, sleep, timeout};
 use weir_protocol::{Answer, CONTROL, Command, SpawnRequest};
 
 use super::cgroup::Cgroup;
-use super::hosted::{ANSWER, Context, Hang, Main, Paths, Workload, halted};
+use super::hosted::{ANSWER, Context, Hang, Main, Paths, SHELL, Workload, halted};
+use super::launch::{Launch, mounts_for_others};
 use super::sockets::Sockets;
 use super::{ComputeError, netns};
 use crate::connection::{CallError, Connection};
@@ -212,6 +213,22 @@ impl Workload for Process {
         }
         let what = format!("{} {SILENT}", Self::MAIN);
         (!self.answers(cx).await).then_some(Hang { what, cure: true })
+    }
+
+    /// With the node's programs, since the worker sees none, but in its namespaces otherwise, and as its user.
+    fn inside(&self, cx: &Context<'_>) -> Launch {
+        let worker = Cgroup::named(&cx.paths.name).processes().into_iter().min().unwrap_or_default();
+        let user = user(cx.paths);
+        let line = format!(
+            "nsenter --target {worker} --pid --ipc --uts -- \
+             setpriv --reuid {user} --regid {user} --clear-groups --no-new-privs --inh-caps=-all --bounding-set=-all --"
+        );
+        Launch {
+            mounts: Some(mounts_for_others()),
+            directory: "/".into(),
+            prefix: line.split_whitespace().map(str::to_owned).collect(),
+            ..cx.launch(vec![SHELL.to_owned()], true)
+        }
     }
 
     async fn forget(&self, paths: &Paths) {

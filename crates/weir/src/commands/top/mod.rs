@@ -107,6 +107,9 @@ fn print(args: &Args, ui: Ui, client: &NodeClient, start: Instant, first: Readin
     loop {
         thread::sleep(args.interval);
         let now = read(client, args.graph.as_deref(), start)?;
+        if let (Some(graph), None) = (&args.graph, &now.status) {
+            return Err(Failure::refused(format!("graph {graph} is there no longer")));
+        }
         let rates = rates(Some(&before), &now);
         let mut out = io::stdout().lock();
         if ui.json {
