@@ -139,8 +139,12 @@ pub fn admit(
             return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, text));
         }
     }
+    // What is on its other nodes stays there.
+    let stays = |k: &DomainGraph| k.parts.keys().any(|n| Some(n.as_str()) != without && online.contains(n));
+    let stays = without.is_some() && known.is_some_and(stays);
     let one = match (asked, named.len()) {
         (Some(asked), _) => Some(Some(asked)),
+        (None, _) if stays => None,
         (None, 0 | 1) => Some(named.first().copied()),
         (None, _) => None,
     };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::{Method, Request};
@@ -90,16 +90,23 @@ impl Controller {
         self.compare(node, &connected).await?;
         let text = format!("it dialled from {}", connected.address);
         self.fleet.insert(node, connected);
-        self.edit(|v| v.known.entry(node.to_owned()).or_default().since = now_ms());
+        self.came_or_went(node);
         self.tell(Kind::NodeOnline, Some(node), None, text).await;
         Ok(())
+    }
+
+    fn came_or_went(&self, node: &str) {
+        self.edit(|v| {
+            let known = v.known.entry(node.to_owned()).or_default();
+            (known.since, known.changed) = (now_ms(), Some(Instant::now()));
+        });
     }
 
     /// A connection is over.
     pub async fn left(&self, node: &str, number: u64, why: &str) {
         // Unless the node came back meanwhile, or was removed.
         if self.fleet.remove(node, number) {
-            self.edit(|v| v.known.entry(node.to_owned()).or_default().since = now_ms());
+            self.came_or_went(node);
             let text = format!("no connection: {why}; what it runs goes on as far as is known");
             self.tell(Kind::NodeOffline, Some(node), None, text).await;
         }

@@ -10,14 +10,12 @@ use weir_api::images::ImageDetails;
 use weir_api::plan::Plan;
 use weir_api::problem::Problem;
 use weir_auth::{Action, Graph, Principal};
-use weir_model::graph::ServiceGraph;
 use weir_rest::body::Document;
 use weir_rest::precondition::Precondition;
 use weir_store::events::NewEvent;
 use weir_store::history::{Confirm, Note};
 
 use crate::admit::{Admission, Proof, admit};
-use crate::choose::named;
 use crate::controller::Controller;
 use crate::fleet::{FleetError, segment};
 use crate::store::{DomainGraph, Stored};
@@ -31,12 +29,27 @@ pub(crate) fn tag(stored: &Stored) -> String {
     format!("{}-{text}", stored.revision)
 }
 
+/// A change was not made.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    /// The node that refused it.
+    pub node: Option<String>,
+    /// Why.
+    pub problem: Problem,
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Refused {
+        Refused { node: None, problem }
+    }
+}
+
 /// How long until the store is tried again, and how often.
 const RETRY: Duration = Duration::from_millis(200);
 const TRIES: u32 = 10;
 
 /// The nodes, for people.
-fn at(nodes: &[String]) -> String {
+pub(crate) fn at(nodes: &[String]) -> String {
     match nodes {
         [one] => format!("node '{one}'"),
         _ => format!("nodes '{}'", nodes.join("', '")),
@@ -44,7 +57,7 @@ fn at(nodes: &[String]) -> String {
 }
 
 /// The node, if it is one.
-fn one(nodes: &[String]) -> Option<&str> {
+pub(crate) fn one(nodes: &[String]) -> Option<&str> {
     match nodes {
         [one] => Some(one),
         _ => None,
@@ -214,14 +227,33 @@ impl Controller {
         self.change(id, now.as_ref(), stored.graph.clone(), note).await.map(drop)
     }
 
-    /// Brings a graph's nodes from what was before to what is wanted now, or back.
+    /// Brings a graph's nodes from what was before to what is wanted now, or back. What a node refuses is an event.
     pub(crate) async fn change(
+        &self,
+        id: &str,
+        before: Option<&Stored>,
+        new: DomainGraph,
+        note: &Note,
+    ) -> Result<Changed, Problem> {
+        let Refused { node, problem } = match self.try_change(id, before, new, note).await {
+            Ok(changed) => return Ok(changed),
+            Err(refused) => refused,
+        };
+        if node.is_some() {
+            let text = format!("a change was refused: {}", problem.detail);
+            self.tell(Kind::Failed, node.as_deref(), Some(id), text).await;
+        }
+        Err(problem)
+    }
+
+    /// The same without the event.
+    pub(crate) async fn try_change(
         &self,
         id: &str,
         before: Option<&Stored>,
         mut new: DomainGraph,
         note: &Note,
-    ) -> Result<Changed, Problem> {
+    ) -> Result<Changed, Refused> {
         if let Some(before) = before {
             for (node, part) in &mut new.parts {
                 part.tag = before
@@ -263,8 +295,7 @@ impl Controller {
                 true => format!("{}; nothing was changed", problem.detail),
                 false => format!("node '{node}': {}", problem.detail),
             };
-            self.tell(Kind::Failed, Some(&node), Some(id), format!("a change was refused: {detail}")).await;
-            return Err(Problem { detail, ..problem });
+            return Err(Refused { node: Some(node), problem: Problem { detail, ..problem } });
         }
         let (name, confirmed) = (id.to_owned(), new.clone());
         // The proposal is durable: what is not confirmed now is when the nodes are looked at next.
@@ -447,32 +478,5 @@ impl Controller {
         }
         self.tell(Kind::Removed, None, Some(id), "it was left at nodes").await;
         Ok(())
-    }
-
-    /// Moves a graph from a node to another one that can take it: there first, so that it is refused whole or done.
-    ///
-    /// # Errors
-    /// None can take it.
-    pub async fn move_away(&self, id: &str, from: &str) -> Result<String, Problem> {
-        let _changing = self.changing.lock().await;
-        let stored = self.graph(id)?;
-        // Not its text: that may leave out whose it is.
-        let graph = ServiceGraph::from_json(&stored.graph.document.to_string())?;
-        if named(&graph).contains(from) {
-            let text = format!("its document asks for node '{from}'");
-            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, text));
-        }
-        let document = Document { text: Some(stored.graph.text.clone()), graph, owner: None };
-        let admission = self.admit(&document, None, Some(from))?;
-        self.prove(admission.proof).await?;
-        let nodes = admission.placement.nodes;
-        // Nobody asked for another document.
-        let message = Some(format!("moved from node '{from}'"));
-        let note =
-            Note { message, same_as: Some(stored.revision), confirm: Confirm::AsBefore, ..Note::default() };
-        let changed = self.change(id, Some(&stored), admission.graph, &note).await?;
-        let text = format!("revision {} runs at {}, moved from '{from}'", changed.revision, at(&nodes));
-        self.tell(Kind::Changed, one(&nodes), Some(id), text).await;
-        Ok(nodes.join(", "))
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use axum::http::StatusCode;
 use tokio::sync::Notify;
@@ -11,6 +11,7 @@ use weir_api::events::Kind;
 use weir_api::members::{NodeDetails, NodeSummary, Presence};
 use weir_api::problem::Problem;
 use weir_auth::Graph;
+use weir_model::graph::WhenLost;
 use weir_model::nearest::nearest;
 use weir_rest::events::Events;
 use weir_rest::login::Login;
@@ -20,9 +21,23 @@ use weir_store::events::NewEvent;
 use weir_tls::authority::Authority;
 
 use crate::fleet::Fleet;
+use crate::lost::Failures;
 use crate::requests::offer::Offer;
 use crate::store::{Member, Store, Stored};
 use crate::view::View;
+
+/// How a controller works.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// How long certificates of nodes hold.
+    pub certificates: Duration,
+    /// Whether tunnels between nodes are encrypted.
+    pub encrypts: bool,
+    /// What becomes of graphs that do not say it when a node of theirs is lost.
+    pub when_lost: WhenLost,
+    /// What those who ask for processing may have; without it nobody may ask.
+    pub offer: Option<Arc<Offer>>,
+}
 
 /// The controller.
 #[derive(Debug)]
@@ -55,6 +70,10 @@ pub struct Controller {
     pub(crate) reconcile: Histogram,
     /// How long changes of graphs took.
     pub(crate) change: Histogram,
+    /// When it started.
+    pub(crate) started: Instant,
+    /// The graphs that could not be placed anew.
+    pub(crate) failures: Mutex<Failures>,
     view: RwLock<Arc<View>>,
 }
 
@@ -77,11 +96,10 @@ impl Controller {
         store: Arc<Store>,
         login: Login,
         authority: Arc<Authority>,
-        certificates: Duration,
-        encrypts: bool,
-        offer: Option<Arc<Offer>>,
+        settings: Settings,
     ) -> Result<Arc<Controller>, StoreError> {
         store.begin()?;
+        let Settings { certificates, encrypts, when_lost, offer } = settings;
         let view = View {
             members: store.nodes()?,
             graphs: store.graphs()?,
@@ -92,6 +110,7 @@ impl Controller {
             queries: store.queries()?,
             images: store.images()?,
             encrypts,
+            when_lost,
         };
         let controller = Arc::new(Controller {
             login: Arc::new(login),
@@ -108,6 +127,8 @@ impl Controller {
             unconfirmed: Notify::new(),
             reconcile: Histogram::default(),
             change: Histogram::default(),
+            started: Instant::now(),
+            failures: Mutex::default(),
             view: RwLock::new(Arc::new(view)),
         });
         let (of_usage, of_owner) = (Arc::downgrade(&controller), Arc::downgrade(&controller));

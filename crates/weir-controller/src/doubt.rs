@@ -51,9 +51,14 @@ impl Controller {
         Ok(())
     }
 
-    /// Doubtful graphs that all of their nodes have as the store says are trusted again.
+    /// Doubtful graphs that all of their nodes have as the store says are trusted again, once all nodes have said what they have: a graph may have been
+    /// placed anew on one of them while its own was away, and kept what it had.
     pub(crate) async fn trust_all(&self) {
         let (view, owner) = (self.view(), self.owner());
+        let has_been = |name: &String| view.known.get(name).is_some_and(|k| k.changed.is_some());
+        if !view.members.keys().all(has_been) {
+            return;
+        }
         for (id, stored) in view.graphs.iter().filter(|(_, g)| g.doubtful) {
             let parts = stored.graph.parts.iter().map(|(n, p)| (n.as_str(), p.tag.as_deref()));
             let held: BTreeMap<_, _> = view

@@ -6,6 +6,7 @@
 //! - [`policy`]: what the operator requires of graphs, whoever applies them; pure
 //! - [`requests`]: processing that is asked for: proved, placed, run, ended
 //! - [`links`]: which nodes reach each other; [`split`]: a graph of several nodes becomes one a node; pure
+//! - [`lost`]: which graphs are placed anew because nodes of theirs are lost; pure
 //! - [`store`]: nodes, graphs and where they are, in one file
 //! - [`fleet`]: the nodes that are connected, and requests to them
 //! - [`controller`]: changes, each whole or not at all
@@ -26,10 +27,12 @@ pub mod fleet;
 mod history;
 mod images;
 pub mod links;
+pub mod lost;
 pub mod place;
 mod policies;
 pub mod policy;
 mod queries;
+mod replace;
 pub mod requests;
 mod rest;
 mod run;

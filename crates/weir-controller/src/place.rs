@@ -44,6 +44,7 @@ fn saps(
     let mut found = BTreeMap::new();
     for (i, sap) in graph.saps.iter().enumerate() {
         let path = format!("sffg.saps[{i}]");
+        let what = format!("access point '{}'", sap.id);
         let wanted = sap.node.as_ref().or(graph.node.as_ref()).map(Id::as_str);
         let had = before.and_then(|b| b.saps.get(&sap.id)).map(String::as_str);
         let open = |name: &str, n: &Facts<'_>| !n.cordoned || had == Some(name);
@@ -56,12 +57,13 @@ fn saps(
             (Some(wanted), _) if able.contains(&wanted) => wanted,
             (Some(wanted), _) if nodes.contains_key(wanted) => {
                 let why = nodes.get(wanted).and_then(|n| no_place(n.domain, graph.id.as_str(), sap));
-                let text = format!("node {wanted}: {}", why.unwrap_or_else(|| "it is cordoned".into()));
+                let text =
+                    format!("{what}: node {wanted}: {}", why.unwrap_or_else(|| "it is cordoned".into()));
                 mistakes.push(mistake(path, text, "name a free interface, or an address, of that node"));
                 continue;
             }
             (Some(wanted), _) => {
-                mistakes.push(mistake(path, format!("node '{wanted}' is offline"), ""));
+                mistakes.push(mistake(path, format!("{what}: node '{wanted}' is offline"), ""));
                 continue;
             }
             (None, [one]) => one,
@@ -70,14 +72,15 @@ fn saps(
                     let why = no_place(n.domain, graph.id.as_str(), sap);
                     format!("node {name}: {}", why.unwrap_or_else(|| "it is cordoned".into()))
                 });
-                let text = format!("no node has a place for it: {}", why.collect::<Vec<_>>().join("; "));
+                let text =
+                    format!("{what}: no node has a place for it: {}", why.collect::<Vec<_>>().join("; "));
                 mistakes.push(mistake(path, text, ""));
                 continue;
             }
             (None, _) => match had.filter(|had| able.contains(had)) {
                 Some(had) => had,
                 None => {
-                    let text = format!("nodes {} have a place for it", able.join(", "));
+                    let text = format!("{what}: nodes {} have a place for it", able.join(", "));
                     mistakes.push(mistake(path, text, "say which with \"node\""));
                     continue;
                 }
@@ -437,10 +440,10 @@ flowrules:
             domain(2, &["lan", "wan"], &["firewall", "nat"], 1000),
         ];
         let e = placed(GRAPH, &all, None).unwrap_err();
-        assert_eq!(e, "sffg.saps[0]: nodes n1, n2 have a place for it");
+        assert_eq!(e, "sffg.saps[0]: access point 'lan': nodes n1, n2 have a place for it");
         let said = GRAPH.replace("{id: lan,", "{id: lan, node: n1,");
         assert!(placed(&said, &all, None).is_ok());
         let e = placed(&GRAPH.replace("{id: lan,", "{id: lan, node: n7,"), &all, None).unwrap_err();
-        assert_eq!(e, "sffg.saps[0]: node 'n7' is offline");
+        assert_eq!(e, "sffg.saps[0]: access point 'lan': node 'n7' is offline");
     }
 }

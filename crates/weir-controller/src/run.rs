@@ -4,12 +4,14 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
 use weir_api::problem::Problem;
 use weir_auth::secret::Secret;
+use weir_model::graph::WhenLost;
 use weir_rest::listen::{Entrance, serve};
 use weir_rest::login::{Login, Names, NoToken, certificate_names};
 use weir_rest::{history, to_the_end};
@@ -17,7 +19,7 @@ use weir_store::StoreError;
 use weir_tls::{Pin, TlsError, files, server};
 
 use crate::attend::attend;
-use crate::controller::Controller;
+use crate::controller::{Controller, Settings};
 use crate::requests::offer::{Offer, OfferError};
 use crate::rest::router;
 use crate::store::Store;
@@ -37,6 +39,8 @@ pub struct Options {
     pub certificates: Duration,
     /// Whether tunnels between nodes are encrypted.
     pub encrypt: bool,
+    /// What becomes of graphs that do not say it when a node of theirs is lost.
+    pub when_lost: WhenLost,
     /// How many revisions of each graph are kept.
     pub revisions: u32,
     /// What those who ask for processing may have; without it nobody may ask.
@@ -119,18 +123,21 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()> + Send) ->
     if login.is_new() {
         (options.announce)(&login.new_admin_token()?);
     }
-    let controller =
-        Controller::new(store, login, authority.clone(), options.certificates, options.encrypt, offer)?;
+    let Options { certificates, encrypt: encrypts, when_lost, .. } = options;
+    let settings = Settings { certificates, encrypts, when_lost, offer };
+    let controller = Controller::new(store, login, authority.clone(), settings)?;
     tracing::info!(%address, pin = %authority.pin(), nodes = controller.view().members.len(), "the controller listens");
     let (nodes, dialled) = mpsc::channel(64);
     let attending = tokio::spawn(attend(controller.clone(), dialled));
     let going_back = tokio::spawn(go_back(controller.clone()));
     let ending = tokio::spawn(end_requests(controller.clone()));
+    let replacing = tokio::spawn(replace_lost(controller.clone()));
     let entrance = Entrance { tls: Some(tls), nodes: Some(nodes) };
     serve(listener, entrance, router(controller), shutdown).await;
     attending.abort();
     going_back.abort();
     ending.abort();
+    replacing.abort();
     Ok(())
 }
 
@@ -147,6 +154,23 @@ async fn end_requests(controller: Arc<Controller>) {
         });
         if let Err(e) = ended.await {
             tracing::error!("requests that are over: {e}");
+        }
+    }
+}
+
+/// Places graphs anew whose nodes are lost.
+async fn replace_lost(controller: Arc<Controller>) {
+    let mut often = tokio::time::interval(Duration::from_millis(200));
+    often.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        often.tick().await;
+        let controller = controller.clone();
+        let replaced = to_the_end(async move {
+            controller.replace_lost(Instant::now()).await;
+            Ok::<_, Problem>(())
+        });
+        if let Err(e) = replaced.await {
+            tracing::error!("graphs of lost nodes: {e}");
         }
     }
 }

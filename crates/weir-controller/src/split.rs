@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde::{Deserialize, Serialize};
 use weir_model::DocErrors;
 use weir_model::graph::{
-    Actions, GraphParts, Match, PortRef, Rule, Sap, SapKind, ServiceGraph, VXLAN_PORT, VxlanSap,
+    Actions, GraphParts, Match, Placement, PortRef, Rule, Sap, SapKind, ServiceGraph, VXLAN_PORT, VxlanSap,
     WIREGUARD_PORT, WireGuardPeer,
 };
 use weir_model::value::{Id, PublicKey};
@@ -220,6 +220,7 @@ pub fn split(
         name: graph.name.clone(),
         tenant: graph.tenant.clone(),
         node: None,
+        placement: Placement::default(),
         functions: Vec::new(),
         saps: Vec::new(),
         flowrules: Vec::new(),

@@ -1,11 +1,13 @@
 //! What is wanted, and what is known.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use weir_api::domain::Domain;
 use weir_api::graphs::GraphSummary;
 use weir_api::queries::Query;
 use weir_auth::quota::Usage;
+use weir_model::graph::WhenLost;
 
 use crate::policy::Policies;
 use crate::requests::Kept;
@@ -16,6 +18,8 @@ use crate::store::{Member, Stored};
 pub struct Known {
     /// Since when it is connected, or not, in milliseconds since the epoch.
     pub since: u64,
+    /// The same by the clock that no one sets; none if it has not been connected since this controller started.
+    pub changed: Option<Instant>,
     /// Its version.
     pub version: Option<String>,
     /// What it said last of itself.
@@ -49,6 +53,8 @@ pub struct View {
     pub queries: BTreeMap<String, Query>,
     /// Whether tunnels between nodes are encrypted.
     pub encrypts: bool,
+    /// What becomes of graphs that do not say it when a node of theirs is lost.
+    pub when_lost: WhenLost,
 }
 
 impl View {

@@ -6,12 +6,12 @@ mod faults;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_api::access::TenantSettings;
 use weir_auth::Principal;
 use weir_auth::quota::Quotas;
-use weir_controller::controller::Controller;
+use weir_controller::controller::{Controller, Settings};
 use weir_controller::fleet::Connected;
 use weir_controller::store::{Member, Store};
 use weir_model::graph::ServiceGraph;
@@ -30,6 +30,8 @@ use crate::tasks::{About, Tasks};
 /// Steps with faults.
 const STEPS: usize = 900;
 const NODES: usize = 3;
+/// Longer than it takes until a node is lost, and not as long as nodes have when the controller starts.
+const LONG: Duration = Duration::from_secs(10);
 const GRAPHS: usize = 4;
 /// Whose the first graphs are, and how many it may have.
 const TENANT: &str = "t";
@@ -183,8 +185,8 @@ impl Sim {
         let store = Arc::new(Store::open(&self.store()).map_err(|e| e.to_string())?);
         store.database().work_at_once();
         let login = Login::off(store.database().clone()).map_err(|e| e.to_string())?;
-        let hold = Duration::from_secs(3600);
-        let controller = Controller::new(store, login, self.authority.clone(), hold, false, None);
+        let settings = Settings { certificates: Duration::from_secs(3600), ..Settings::default() };
+        let controller = Controller::new(store, login, self.authority.clone(), settings);
         self.controller = Some(controller.map_err(|e| e.to_string())?);
         self.note("the controller starts");
         Ok(())
@@ -251,6 +253,7 @@ impl Sim {
             // Whoever arrives is looked at.
             About::Arrive(node) if accepted => self.settle(&node),
             About::Settle(_) if accepted => {}
+            About::Replace => {}
             About::Settle(node) => self.note(format!("{node} is not settled: {said}")),
             About::Arrive(node) => self.note(format!("{node} is not taken: {said}")),
         }
@@ -312,7 +315,8 @@ impl Sim {
             return;
         }
         let n = self.rng.usize(0..NODES) + 1;
-        match self.rng.u32(0..5) {
+        match self.rng.u32(0..6) {
+            5 => self.replace(),
             0..2 => self.names().iter().for_each(|n| self.dial(n)),
             2 => self.settle(&format!("n{n}")),
             _ => {
@@ -350,6 +354,19 @@ impl Sim {
         });
     }
 
+    /// Nodes that are away have been so for long, and graphs of theirs that may be are placed anew. That all nodes have time to come back after the controller
+    /// started, or else are not known to be lost, stays so: by nodes that have not been there since it is not known whether the store is an old one.
+    fn replace(&mut self) {
+        let Some(controller) = self.controller.clone() else { return };
+        if self.tasks.has(&About::Replace) {
+            return;
+        }
+        self.tasks.spawn(About::Replace, async move {
+            controller.replace_lost(Instant::now() + LONG).await;
+            String::new()
+        });
+    }
+
     /// A client asks for a change of a graph, if it has its answer to the last one.
     fn ask(&mut self, id: &str) {
         match self.rng.u32(0..10) {
@@ -380,9 +397,10 @@ impl Sim {
             false => String::new(),
         };
         let number = id.trim_start_matches('g').parse::<usize>().unwrap_or_default();
+        let when_lost = if self.rng.bool() { "move" } else { "keep" };
         let tenant = if number < OF_TENANT { format!("tenant: {TENANT}\n") } else { String::new() };
         let text = format!(
-            "id: {id}\nname: v{version}\n{tenant}saps:
+            "id: {id}\nname: v{version}\n{tenant}placement: {{when-lost: {when_lost}}}\nsaps:
   - {{id: l, {}type: vlan, vlan: {{vlan-id: {}, if-name: lan}}}}
   - {{id: r, {}type: vlan, vlan: {{vlan-id: {}, if-name: lan}}}}
 flowrules:

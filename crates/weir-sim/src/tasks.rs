@@ -15,6 +15,8 @@ pub enum About {
     Settle(String),
     /// A node has dialled.
     Arrive(String),
+    /// Graphs of lost nodes are placed anew.
+    Replace,
 }
 
 /// What comes of it: text for the history.

@@ -26,7 +26,7 @@ use weir_store::history::{Confirm, Note};
 use super::App;
 use super::whole::{self, add, badness, join_links};
 use crate::changes::tag;
-use crate::fleet::segment;
+use crate::fleet::{FleetError, segment};
 use crate::requests;
 use crate::store::Stored;
 
@@ -92,7 +92,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
             node: Some(stored.graph.parts.keys().cloned().collect::<Vec<_>>().join(", ")),
             owner: None,
             functions,
-            state: state(&app, &parts),
+            state: state(&app, id, &parts),
             drift: parts.iter().filter_map(|(_, g)| g.map(|g| g.drift)).sum(),
         }
     };
@@ -101,11 +101,9 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
 }
 
 /// The state of a graph from those of its parts: the worst of them.
-fn state(app: &App, parts: &[(&String, Option<&GraphSummary>)]) -> Life {
+fn state(app: &App, id: &str, parts: &[(&String, Option<&GraphSummary>)]) -> Life {
     let part = |(node, said): &(&String, Option<&GraphSummary>)| match said {
-        None if app.fleet.get(node).is_none() => Life::Degraded {
-            reason: format!("node '{node}' is offline; as far as is known it goes on there"),
-        },
+        None if app.fleet.get(node).is_none() => offline(app, id, node),
         None => Life::Failed { reason: format!("node '{node}' does not have it") },
         Some(g) if parts.len() == 1 => g.state.clone(),
         Some(g) => match &g.state {
@@ -115,6 +113,15 @@ fn state(app: &App, parts: &[(&String, Option<&GraphSummary>)]) -> Life {
         },
     };
     parts.iter().map(part).max_by_key(badness).unwrap_or(Life::Stopped)
+}
+
+/// The state of a part whose node is not there.
+fn offline(app: &App, id: &str, node: &str) -> Life {
+    let reason = match app.why_not_replaced(id) {
+        Some(why) => format!("node '{node}' is lost, and the graph cannot be placed anew: {why}"),
+        None => format!("node '{node}' is offline; as far as is known it goes on there"),
+    };
+    Life::Degraded { reason }
 }
 
 /// Creates a graph and runs it.
@@ -404,15 +411,31 @@ pub(super) async fn status(
 ) -> Result<Json<GraphStatus>, Problem> {
     let stored = readable(&app, &caller, &id)?;
     let mut whole: Option<GraphStatus> = None;
+    let mut away = None;
     for node in stored.graph.parts.keys() {
-        let status: GraphStatus =
-            app.fleet.call(node, Method::GET, &format!("/graphs/{}/status", segment(&id)), None).await?;
+        let path = format!("/graphs/{}/status", segment(&id));
+        let status: GraphStatus = match app.fleet.call(node, Method::GET, &path, None).await {
+            Err(FleetError::Offline(node)) => {
+                away = Some(offline(&app, &id, &node));
+                continue;
+            }
+            said => said?,
+        };
         match &mut whole {
             None => whole = Some(status),
             Some(all) => add(all, status),
         }
     }
-    let mut whole = whole.ok_or_else(Problem::internal)?;
+    let mut whole = match (whole, &away) {
+        (Some(whole), _) => whole,
+        (None, Some(Life::Degraded { reason })) => {
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, reason.as_str()));
+        }
+        (None, _) => return Err(Problem::internal()),
+    };
+    if let Some(away) = away.filter(|away| badness(away) > badness(&whole.state)) {
+        whole.state = away;
+    }
     whole.links = join_links(std::mem::take(&mut whole.links), &stored.graph.tunnels);
     whole.nodes = stored.graph.parts.keys().cloned().collect();
     Ok(Json(whole))

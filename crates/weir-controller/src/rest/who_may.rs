@@ -17,7 +17,7 @@ use weir_rest::login::{Caller, Login, Names};
 use weir_tls::authority::Authority;
 
 use super::{openapi, router};
-use crate::controller::Controller;
+use crate::controller::{Controller, Settings};
 use crate::requests::Kept;
 use crate::requests::offer::Access;
 use crate::store::{DomainGraph, Member, Part, Store};
@@ -148,7 +148,8 @@ fn controller(folder: &std::path::Path) -> Arc<Controller> {
     store.confirm("fw", &graph).unwrap();
     let login = Login::on(store.database().clone(), Names::default()).unwrap();
     let authority = Arc::new(Authority::new("test", SystemTime::now()).unwrap());
-    Controller::new(store, login, authority, Duration::from_secs(3600), false, None).unwrap()
+    let settings = Settings { certificates: Duration::from_secs(3600), ..Settings::default() };
+    Controller::new(store, login, authority, settings).unwrap()
 }
 
 async fn ask(router: &Router, method: &str, path: &str, body: &str, who: Option<Principal>) -> (u16, String) {

@@ -23,6 +23,7 @@
 
 mod capability;
 mod place;
+mod placement;
 mod read;
 mod rule;
 mod sap;
@@ -36,6 +37,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 pub use capability::Constraints;
 pub use place::GraphPlace;
+pub use placement::{Placement, WhenLost};
 pub(crate) use read::{inner, param_value};
 pub use rule::{Actions, Match, PortRef, Rule, VlanMatch};
 pub use sap::{
@@ -83,6 +85,9 @@ pub struct GraphParts {
     /// one the controller chooses. A node by itself takes no notice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<Id>,
+    /// What the graph asks of the nodes of a domain. A node by itself takes no notice.
+    #[serde(default, skip_serializing_if = "Placement::is_empty")]
+    pub placement: Placement,
     /// The functions that compose the service.
     #[serde(rename = "SFs", default)]
     #[schemars(length(max = MAX_FUNCTIONS))]
@@ -221,11 +226,12 @@ impl ServiceGraph {
         read::document(&Node::from_value(&value)?)
     }
 
-    /// The same graph for a single node, whatever nodes it names.
+    /// The same graph for a single node, whatever it says of nodes.
     ///
     /// # Errors
     /// Access points that were apart are the same place on one node.
     pub fn on_one_node(mut self) -> Result<ServiceGraph, DocErrors> {
+        self.0.placement = Placement::default();
         let nodes = self.0.functions.iter_mut().map(|f| &mut f.node);
         let nodes = nodes.chain(self.0.saps.iter_mut().map(|s| &mut s.node)).chain([&mut self.0.node]);
         let named = nodes.map(Option::take).filter(Option::is_some).count();

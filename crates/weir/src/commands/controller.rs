@@ -38,6 +38,10 @@ pub(crate) struct Args {
     /// now on
     #[arg(long)]
     encrypt: bool,
+    /// What becomes of graphs whose documents do not say it (placement: {when-lost: …}) when a node of theirs is lost: keep waits until the node is
+    /// back, move places what was there anew on other nodes
+    #[arg(long, value_name = "WHAT", default_value = "keep")]
+    when_lost: WhenLost,
     /// How many revisions of each graph are kept, the newest
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     revisions: u32,
@@ -46,6 +50,15 @@ pub(crate) struct Args {
     requests: Option<PathBuf>,
     #[command(flatten)]
     pub(super) config: ConfigArgs,
+}
+
+/// What becomes of graphs when a node is lost.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum WhenLost {
+    /// They wait until it is back
+    Keep,
+    /// What was there is placed anew
+    Move,
 }
 
 /// What else can be done with a controller's store.
@@ -113,6 +126,10 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         );
     }
     let Args { listen, store, certificates, hostname: hostnames, encrypt, revisions, requests, .. } = args;
+    let when_lost = match args.when_lost {
+        WhenLost::Keep => weir_model::graph::WhenLost::Keep,
+        WhenLost::Move => weir_model::graph::WhenLost::Move,
+    };
     ui.progress(&format!("REST on https://{listen}; Ctrl-C ends the controller, not the nodes"));
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     let options = Options {
@@ -122,6 +139,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         store,
         certificates: Duration::from_secs(certificates),
         encrypt,
+        when_lost,
         revisions,
         requests,
     };

@@ -28,7 +28,7 @@ requirements:
 ";
 
 /// On one node: its two interfaces joined.
-const WIRE: &str = "
+pub(crate) const WIRE: &str = "
 id: wire
 name: wire
 saps:
@@ -117,11 +117,11 @@ impl<'l> Domain<'l> {
         self.lab.ns("control").weir(arguments)
     }
 
-    fn json(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         self.weir(&[&["--json"], arguments].concat()).json()
     }
 
-    fn node(&self, name: &str, token: Option<&str>) -> Process {
+    pub(crate) fn node(&self, name: &str, token: Option<&str>) -> Process {
         let (socket, store) = (self.lab.path(&format!("{name}.sock")), self.lab.path(&format!("{name}.db")));
         let command = [WEIR, "node", "--socket", &socket, "--store", &store, "--images", "images"];
         let join = ["--join", CONTROLLER, "--name", name];
@@ -137,7 +137,7 @@ impl<'l> Domain<'l> {
         nodes.into()
     }
 
-    fn is_online(&self, name: &str) -> bool {
+    pub(crate) fn is_online(&self, name: &str) -> bool {
         self.describe(name)["state"] == "online"
     }
 
@@ -165,7 +165,7 @@ impl<'l> Domain<'l> {
     }
 
     /// The graphs that a node has, as it says itself.
-    fn at(&self, node: &str) -> Vec<String> {
+    pub(crate) fn at(&self, node: &str) -> Vec<String> {
         let list = self.lab.ns(node).weir(&["--json", "ps", "--node", "http://127.0.0.1:7400"]).json();
         list.as_array().unwrap().iter().map(|g| g["id"].as_str().unwrap().to_owned()).collect()
     }

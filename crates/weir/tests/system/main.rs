@@ -24,6 +24,7 @@ mod iptables;
 mod ipv6;
 mod lab;
 mod labs;
+mod lost;
 mod many;
 mod metrics;
 mod mixed;

@@ -14,13 +14,23 @@ use super::{
 };
 use crate::doc::{At, Fields, Kind, Node, Reader, optional};
 use crate::error::{DocErrors, quote};
-use crate::graph::capability;
+use crate::graph::{capability, placement};
 use crate::requirement::MAX_REQUIREMENTS;
 use crate::template::MAX_FILE;
 use crate::value::{Id, Name};
 
-const GRAPH_FIELDS: &[&str] =
-    &["id", "name", "tenant", "node", "SFs", "saps", "flowrules", "requirements", "direct-links"];
+const GRAPH_FIELDS: &[&str] = &[
+    "id",
+    "name",
+    "tenant",
+    "node",
+    "placement",
+    "SFs",
+    "saps",
+    "flowrules",
+    "requirements",
+    "direct-links",
+];
 pub(super) const A_NODE: &str = "the name of a node";
 /// Most parameters, and most handler writes, of a function.
 const MAX_SETTINGS: usize = 1_000;
@@ -52,6 +62,7 @@ fn graph(r: &mut Reader, at: &At<'_>) -> Option<GraphParts> {
     let name = f.need(r, "name", "the graph's name").and_then(|at| r.parse(&at, "a name"));
     let tenant = optional(f.get("tenant"), |at| r.parse(at, "a tenant's name"));
     let node = optional(f.get("node"), |at| r.parse(at, A_NODE));
+    let placement = optional(f.get("placement"), |at| placement::placement(r, at));
     let direct_links = optional(f.get("direct-links"), |at| r.bool(at));
     let before = r.count();
     let saps = list(r, f.get("saps"), "service access points", MAX_SAPS, sap::sap);
@@ -73,6 +84,7 @@ fn graph(r: &mut Reader, at: &At<'_>) -> Option<GraphParts> {
         name: name?,
         tenant: tenant?,
         node: node?,
+        placement: placement?.unwrap_or_default(),
         functions,
         saps,
         flowrules,
