@@ -13,6 +13,8 @@ pub enum Verdict {
     Violated,
     /// Neither.
     Inconclusive,
+    /// Of a module's security: it is not proved of the module, which runs behind an enforcer that is proved to keep the rules.
+    Contained,
 }
 
 impl Verdict {
@@ -22,6 +24,7 @@ impl Verdict {
             Verdict::Holds => "holds",
             Verdict::Violated => "violated",
             Verdict::Inconclusive => "inconclusive",
+            Verdict::Contained => "contained",
         }
     }
 }
@@ -47,6 +50,9 @@ pub struct ModuleAddress {
     pub name: String,
     /// Its address, which is no other's: all protocols and ports of it are the module's.
     pub address: String,
+    /// If it runs in a sandbox behind an enforcer: the kind of function that it is, `process` for example.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
 }
 
 /// The answer to a request.

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use weir_model::value::IpPrefix;
 use weir_topology::{Policy, Receive, Requester, SendFrom, SendTo};
-use weir_verify::checks::{Allowed, Checker, Module, Prefix, Rules, secure};
-use weir_verify::{Limits, NodePort};
+use weir_verify::checks::{Allowed, Checker, Doubt, Module, Prefix, Rules, Verdict, secure};
+use weir_verify::{Incomplete, Limits, NodeId, NodePort};
 
 use crate::answer::{Answer, Asked, PartialAnswer};
 use crate::world::World;
@@ -21,6 +21,8 @@ pub(crate) struct Placed {
     pub linked: bool,
     /// Where its packets come in and leave.
     pub module: Module,
+    /// What stands for it, if it is not known what it does.
+    pub unknown: Option<NodeId>,
 }
 
 /// The party that asks for processing.
@@ -47,6 +49,12 @@ impl World {
         net.finish();
         let linked: Vec<IpPrefix> = self.modules.iter().filter(|m| m.linked).map(|m| m.own).collect();
         let answer = |m: &Placed| {
+            if let Some(node) = m.unknown {
+                let asked = Asked::Security { module: m.name.clone(), role: party.role, broken: None };
+                let verdict = Verdict::Inconclusive(Doubt::Incomplete(Incomplete::Opaque(node)));
+                let found = PartialAnswer::new(&mut Checker::new(&net, limits), verdict, Default::default());
+                return Answer::new(asked, found);
+            }
             let own = [m.own];
             let sources = if m.linked { &linked[..] } else { &own };
             let rules = rules(policy.rules(party.role), m.own, sources, &party.registered, &all);

@@ -30,7 +30,8 @@ impl Controller {
         let there: Vec<&Kept> = view.requests.values().filter(|k| k.answer.node == name).collect();
         let is_free = |a: &Access| {
             let id = id(0);
-            let graph = ServiceGraph::from_json(&module::graph(&id, None, name, a, "Idle;").to_string());
+            let runs = module::Runs { script: "Idle;".into(), sandboxes: Vec::new() };
+            let graph = ServiceGraph::from_json(&module::graph(&id, None, name, a, &runs).to_string());
             !there.iter().any(|k| k.access == *a)
                 && graph.is_ok_and(|g| g.saps.iter().all(|s| no_place(domain, &id, s).is_none()))
         };

@@ -7,6 +7,7 @@ pub mod module;
 pub mod offer;
 pub mod prove;
 pub mod rates;
+pub mod sandbox;
 pub mod stock;
 #[cfg(test)]
 mod tests;
@@ -206,7 +207,7 @@ impl Controller {
         by: &Principal,
         lifetime: Option<u64>,
     ) -> Result<RequestAnswer, Problem> {
-        let Some(script) = &proved.script else {
+        let Some(runs) = &proved.runs else {
             let text = "the request has no module, so there is nothing to run; 'weir query' asks without";
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, text));
         };
@@ -218,7 +219,7 @@ impl Controller {
         let number = self.blocking(move |s| s.new_request(&stored)).await?;
         let id = id(number);
         let tenant = owner.map(|o| o.name.as_str());
-        let graph = module::graph(&id, tenant, &proved.name, &proved.access, script);
+        let graph = module::graph(&id, tenant, &proved.name, &proved.access, runs);
         let graph = ServiceGraph::from_json(&graph.to_string()).map_err(|e| {
             tracing::error!("the graph of a request: {e}");
             Problem::internal()
@@ -278,8 +279,11 @@ fn who(owner: Option<&Owner>) -> &str {
 }
 
 fn answer(proved: &Proved, owner: Option<&Owner>, until: Option<u64>) -> RequestAnswer {
-    let module =
-        |(name, a): &(String, std::net::IpAddr)| ModuleAddress { name: name.clone(), address: a.to_string() };
+    let module = |(name, a): &(String, std::net::IpAddr)| ModuleAddress {
+        name: name.clone(),
+        address: a.to_string(),
+        sandbox: proved.sandboxes.get(name).map(|s| s.kind.to_owned()),
+    };
     RequestAnswer {
         id: None,
         tenant: owner.map(|o| o.name.clone()),

@@ -1,25 +1,51 @@
-//! The modules of a request as one script of a function with one port: behind ARP, each by its address. Pure.
+//! The modules of a request as one script of a function: behind ARP, each by its address. Modules in sandboxes are functions of their own
+//! behind it. Pure.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 
 use serde_json::{Value, json};
 use weir_click::{ElementDecl, Graph};
-use weir_model::request::Request;
+use weir_model::request::{Module, Request};
+use weir_model::template::Template;
 use weir_model::value::IpPrefix;
 use weir_plan::Classes;
 
 use super::offer::Access;
+use super::sandbox::{Body, OwnFunction, Sandbox, given, of_image, of_script};
 
 /// The device of an element that names none.
 const UNNAMED: &str = "netfront0";
 
 /// A module, flat.
-struct Flat {
-    name: String,
-    address: Ipv4Addr,
+pub(super) struct Flat {
+    pub(super) name: String,
+    pub(super) address: Ipv4Addr,
     intercepts: Vec<IpPrefix>,
-    graph: Graph,
+    pub(super) graph: Graph,
+}
+
+/// What runs the modules of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Runs {
+    /// The script of the function that all traffic passes. Its first port leads to the network, the others to the sandboxes, in their order.
+    pub script: String,
+    /// The functions of the modules in sandboxes.
+    pub sandboxes: Vec<OwnFunction>,
+}
+
+/// Where the modules are, and what they may be made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// Each module's address.
+    pub addresses: &'a [(String, IpAddr)],
+    /// The next router.
+    pub gateway: Ipv4Addr,
+    /// The classes of elements.
+    pub classes: &'a Classes,
+    /// The images.
+    pub images: &'a BTreeMap<String, Template>,
 }
 
 /// What device an element takes packets from, or gives them to.
@@ -47,7 +73,7 @@ impl Flat {
         self.graph.elements.iter().enumerate().filter(|(_, e)| is(e)).map(|(i, _)| i).collect()
     }
 
-    fn all(&self, class: &str) -> impl Iterator<Item = usize> {
+    pub(super) fn all(&self, class: &str) -> impl Iterator<Item = usize> {
         self.graph
             .elements
             .iter()
@@ -57,36 +83,77 @@ impl Flat {
     }
 }
 
+/// Writes the elements of a module, whose ends pass what comes to them, and their connections.
+pub(super) fn elements(text: &mut String, m: usize, graph: &Graph) {
+    for (i, e) in graph.elements.iter().enumerate() {
+        let ends = device(e, "FromNetfront").or_else(|| device(e, "ToNetfront")).is_some();
+        _ = match ends {
+            true => writeln!(text, "m{m}e{i} :: Null;"),
+            false => writeln!(text, "m{m}e{i} :: {}({});", e.class, e.args.join(", ")),
+        };
+    }
+    for c in &graph.connections {
+        let ((a, out), (b, input)) = (c.from, c.to);
+        _ = writeln!(text, "m{m}e{a} [{out}] -> [{input}] m{m}e{b};");
+    }
+}
+
+pub(super) fn too_many(name: &str, n: usize) -> String {
+    format!(
+        "the module '{name}' has {n} FromNetfront that no link leads to: what is addressed to it comes in at one"
+    )
+}
+
 /// The Ethernet address of a module: one of its own, by its IP address.
-fn mac(address: Ipv4Addr) -> String {
+pub(super) fn mac(address: Ipv4Addr) -> String {
     let [a, b, c, d] = address.octets();
     format!("02:c4:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
 }
 
-/// The script: what is addressed to a module comes in at its `FromNetfront`, and what leaves by `ToNetfront` goes to the gateway.
+/// A module that is a script.
+fn flat(m: &Module, address: Ipv4Addr, classes: &Classes) -> Result<Flat, Vec<String>> {
+    let options = weir_click::Options { defines: m.params.clone(), ..weir_click::Options::default() };
+    let graph = weir_click::parse_with("request", &m.click, classes, &options);
+    let graph = graph.map_err(|e| e.list.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    Ok(Flat { name: m.name.clone(), address, intercepts: m.intercepts.clone(), graph })
+}
+
+/// What runs the modules: what is addressed to a module comes in at its `FromNetfront`, and what leaves by `ToNetfront` goes to the gateway.
 ///
 /// # Errors
 /// What cannot be run so.
-pub fn script(
+pub fn runs(
     request: &Request,
-    addresses: &[(String, IpAddr)],
-    gateway: Ipv4Addr,
-    classes: &Classes,
-) -> Result<String, Vec<String>> {
+    place: Place<'_>,
+    sandboxed: &BTreeMap<String, Sandbox>,
+) -> Result<Runs, Vec<String>> {
     let (mut flat, mut wrong) = (Vec::new(), Vec::new());
+    let (mut inside, mut patterns, mut macs) = (String::new(), Vec::new(), Vec::new());
+    let (mut sandboxes, mut port) = (Vec::<OwnFunction>::new(), 1);
+    let mut first = None;
     for m in &request.modules {
-        let address = addresses.iter().find(|(name, _)| *name == m.name).map(|(_, a)| *a);
+        let address = place.addresses.iter().find(|(name, _)| *name == m.name).map(|(_, a)| *a);
         let Some(IpAddr::V4(address)) = address else {
             wrong.push(format!("the module '{}' has no IPv4 address: platforms need such", m.name));
             continue;
         };
-        let options = weir_click::Options { defines: m.params.clone(), ..weir_click::Options::default() };
-        match weir_click::parse_with("request", &m.click, classes, &options) {
-            Ok(graph) => {
-                let (name, intercepts) = (m.name.clone(), m.intercepts.clone());
-                flat.push(Flat { name, address, intercepts, graph });
+        first.get_or_insert(address);
+        let Some(sandbox) = sandboxed.get(&m.name) else {
+            match self::flat(m, address, place.classes) {
+                Ok(f) => flat.push(f),
+                Err(e) => wrong.extend(e),
             }
-            Err(e) => wrong.extend(e.list.iter().map(ToString::to_string)),
+            continue;
+        };
+        match joined(m, address, place, &sandbox.enforcer, ((sandboxes.len() + 1, port), patterns.len())) {
+            Ok((text, function)) => {
+                inside += &text;
+                port += function.ports.len();
+                sandboxes.push(function);
+                patterns.push(format!("dst host {address}"));
+                macs.push(format!("{address} {}", mac(address)));
+            }
+            Err(e) => wrong.extend(e),
         }
     }
     let (mut linked_from, mut linked_to, mut links) = (Vec::new(), Vec::new(), Vec::new());
@@ -107,20 +174,9 @@ pub fn script(
         linked_from.extend(from);
         linked_to.extend(to);
     }
-    let (mut inside, mut patterns, mut macs) = (String::new(), Vec::new(), Vec::new());
     let mut intercepts = Vec::new();
     for (m, f) in flat.iter().enumerate() {
-        for (i, e) in f.graph.elements.iter().enumerate() {
-            let ends = device(e, "FromNetfront").or_else(|| device(e, "ToNetfront")).is_some();
-            _ = match ends {
-                true => writeln!(inside, "m{m}e{i} :: Null;"),
-                false => writeln!(inside, "m{m}e{i} :: {}({});", e.class, e.args.join(", ")),
-            };
-        }
-        for c in &f.graph.connections {
-            let ((a, out), (b, input)) = (c.from, c.to);
-            _ = writeln!(inside, "m{m}e{a} [{out}] -> [{input}] m{m}e{b};");
-        }
+        elements(&mut inside, m, &f.graph);
         for e in f.all("ToNetfront").filter(|e| !linked_from.contains(&(m, *e))) {
             _ = writeln!(inside, "m{m}e{e} -> out;");
         }
@@ -134,11 +190,7 @@ pub fn script(
                 let others = f.intercepts.iter().filter(|p| p.addr().is_ipv4());
                 intercepts.extend(others.map(|p| (format!("m{m}e{e}"), format!("dst net {p}"))));
             }
-            _ => wrong.push(format!(
-                "the module '{}' has {} FromNetfront that no link leads to: what is addressed to it comes in at one",
-                f.name,
-                open.len()
-            )),
+            _ => wrong.push(too_many(&f.name, open.len())),
         }
     }
     if !wrong.is_empty() {
@@ -152,12 +204,12 @@ pub fn script(
     for ((a, from), (b, to)) in links {
         _ = writeln!(inside, "m{a}e{from} -> m{b}e{to};");
     }
-    let Some(first) = flat.first().map(|f| f.address) else { return Err(vec!["it has no module".into()]) };
+    let Some(first) = first else { return Err(vec!["it has no module".into()]) };
     let (answered, rest) = (macs.join(", "), patterns.len());
     patterns.push("-".into());
     let answer =
         if macs.is_empty() { "Discard".to_owned() } else { format!("ARPResponder({answered}) -> out_0") };
-    Ok(format!(
+    let script = format!(
         "in_0 -> frames :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);\n\
          frames [0] -> {answer};\n\
          out :: SetIPAddress({gateway}) -> arp :: ARPQuerier({first}, {mac}) -> out_0;\n\
@@ -166,12 +218,36 @@ pub fn script(
          frames [3] -> Discard;\n\
          to [{rest}] -> Discard;\n{inside}",
         patterns.join(", "),
+        gateway = place.gateway,
         mac = mac(first),
-    ))
+    );
+    Ok(Runs { script, sandboxes })
+}
+
+/// How a module in a sandbox is joined with the modules' function, and its function. `numbers`: the sandbox's, of the first port that is free, and of the
+/// output where what is for the module leaves.
+fn joined(
+    m: &Module,
+    address: Ipv4Addr,
+    place: Place<'_>,
+    enforcer: &str,
+    (numbers, pattern): ((usize, usize), usize),
+) -> Result<(String, OwnFunction), Vec<String>> {
+    let to = format!("to [{pattern}]");
+    let Some(stock) = &m.stock else {
+        let f = flat(m, address, place.classes)?;
+        return of_script(&f, enforcer, numbers, &to).map_err(|e| vec![e]);
+    };
+    let missing = || vec![format!("there is no image '{}' for modules", stock.image)];
+    let template = place.images.get(&stock.image).ok_or_else(missing)?;
+    let values = template.arguments(&given(&stock.params, address, place.gateway));
+    let text = |e: &weir_model::ValueError| format!("module {}: {}; {}", m.name, e.message, e.help);
+    values.map_err(|list| list.iter().map(text).collect::<Vec<_>>())?;
+    Ok(of_image((m, template), (address, place.gateway), enforcer, numbers, &to))
 }
 
 /// The graph that runs it.
-pub fn graph(id: &str, tenant: Option<&str>, node: &str, access: &Access, script: &str) -> Value {
+pub fn graph(id: &str, tenant: Option<&str>, node: &str, access: &Access, runs: &Runs) -> Value {
     let sap = match access.vlan {
         None => json!({ "id": "net", "type": "interface", "interface": { "if-name": access.if_name } }),
         Some(vlan) => {
@@ -183,11 +259,28 @@ pub fn graph(id: &str, tenant: Option<&str>, node: &str, access: &Access, script
             "id": id, "priority": 1, "match": { "port_in": from }, "actions": [{ "output_to_port": to }]
         })
     };
+    let mut ports = vec![json!({ "id": "net" })];
+    let mut rules = vec![rule("in", "sap:net", "sf:modules:net"), rule("out", "sf:modules:net", "sap:net")];
+    let mut functions = Vec::new();
+    for (i, f) in (1..).zip(&runs.sandboxes) {
+        let id = format!("sandbox-{i}");
+        for (own, joined) in &f.ports {
+            ports.push(json!({ "id": joined }));
+            let (own, other) = (format!("sf:{id}:{own}"), format!("sf:modules:{joined}"));
+            rules.push(rule(&format!("to-{joined}"), &other, &own));
+            rules.push(rule(&format!("from-{joined}"), &own, &other));
+        }
+        let own: Vec<Value> = f.ports.iter().map(|(own, _)| json!({ "id": own })).collect();
+        functions.push(match &f.body {
+            Body::Script(script) => {
+                json!({ "id": id, "name": id, "click": script, "kind": "process", "ports": own })
+            }
+            Body::Image { name, params } => json!({ "id": id, "name": name, "params": params, "ports": own }),
+        });
+    }
+    functions.insert(0, json!({ "id": "modules", "name": "modules", "click": runs.script, "ports": ports }));
     let mut graph = json!({
-        "id": id, "name": id, "node": node,
-        "SFs": [{ "id": "modules", "name": "modules", "click": script, "ports": [{ "id": "net" }] }],
-        "saps": [sap],
-        "flowrules": [rule("in", "sap:net", "sf:modules:net"), rule("out", "sf:modules:net", "sap:net")],
+        "id": id, "name": id, "node": node, "SFs": functions, "saps": [sap], "flowrules": rules,
     });
     if let Some(tenant) = tenant {
         graph["tenant"] = tenant.into();
@@ -209,7 +302,9 @@ mod tests {
     fn run(text: &str, addresses: &[(&str, &str)]) -> Result<String, Vec<String>> {
         let addresses: Vec<(String, IpAddr)> =
             addresses.iter().map(|(n, a)| ((*n).to_owned(), a.parse().unwrap())).collect();
-        script(&Request::parse(text).unwrap(), &addresses, Ipv4Addr::new(10, 0, 0, 1), &classes())
+        let gateway = Ipv4Addr::new(10, 0, 0, 1);
+        let place = Place { addresses: &addresses, gateway, classes: &classes(), images: &BTreeMap::new() };
+        runs(&Request::parse(text).unwrap(), place, &BTreeMap::new()).map(|r| r.script)
     }
 
     #[test]
@@ -241,7 +336,8 @@ mod tests {
     #[test]
     fn the_graph_is_one() {
         let access = Access { if_name: "lan".into(), vlan: Some(7) };
-        let graph = graph("request-1", Some("acme"), "n1", &access, "in_0 -> out_0;");
+        let runs = Runs { script: "in_0 -> out_0;".into(), sandboxes: Vec::new() };
+        let graph = graph("request-1", Some("acme"), "n1", &access, &runs);
         let read = weir_model::graph::ServiceGraph::from_json(&graph.to_string()).unwrap();
         assert_eq!(read.tenant.as_ref().unwrap().as_str(), "acme");
     }

@@ -1,20 +1,21 @@
 //! Proving a request on the platforms that could take it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use axum::http::StatusCode;
 use weir_api::problem::{Mistake, Problem};
 use weir_api::requests::{RequestFinding, Verdict};
 use weir_check::report::{Finding, Report};
-use weir_check::{Answer, Modules, Party, Status};
+use weir_check::{Modules, Party, Status};
 use weir_model::request::Request;
-use weir_model::requirement::Requirement;
 use weir_topology::Inconclusive;
 use weir_verify::Limits;
 
-use super::module::script;
+use super::module::{Place, Runs, runs};
 use super::offer::{Access, Offer};
+use super::sandbox::{self, Sandbox};
+use super::stock::unknown;
 
 /// A platform that could take a request.
 #[derive(Debug, Clone)]
@@ -39,14 +40,17 @@ pub struct Proved {
     /// What was found.
     pub findings: Vec<RequestFinding>,
     /// What runs the modules; nothing if there are none.
-    pub script: Option<String>,
+    pub runs: Option<Runs>,
+    /// The modules that run in sandboxes.
+    pub sandboxes: BTreeMap<String, Sandbox>,
 }
 
 fn refused(text: impl Into<String>) -> Problem {
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, text)
 }
 
-/// The first platform where the security rules, the request's requirements and the operator's hold.
+/// The first platform where the security rules, the request's requirements and the operator's hold. Modules of which the security rules are not proved
+/// run in sandboxes, if the operator's policy says so.
 ///
 /// # Errors
 /// What is wrong with the request, or what does not hold on which platform.
@@ -57,23 +61,43 @@ pub fn prove(
     candidates: &[Candidate],
     mut against: Vec<Mistake>,
 ) -> Result<Proved, Problem> {
-    let wrong =
-        |list: Vec<String>| refused("the request cannot be run").with(list.into_iter().map(Mistake::from));
-    let modules = Modules::new(&offer.classes, request, "request").map_err(wrong)?;
-    let sandbox = offer.topology.policy.rules(party.role).inconclusive == Inconclusive::Sandbox;
+    let unknown = unknown(request, &offer.images);
+    let modules = || Modules::with_unknown(&offer.classes, request, "request", &unknown).map_err(wrong);
+    let plain = modules()?;
+    let rules = offer.topology.policy.rules(party.role);
     for candidate in candidates {
-        let world = offer.network.with_modules(&modules, &candidate.name, &candidate.taken);
-        let mut world = match world {
+        let world = match offer.network.with_modules(&plain, &candidate.name, &candidate.taken) {
             Ok(world) => world,
             Err(why) => {
                 against.extend(why.into_iter().map(|w| on(&candidate.name, "", w)));
                 continue;
             }
         };
-        let all: Vec<Requirement> =
-            request.requirements.iter().chain(&offer.topology.requirements).cloned().collect();
+        let limits = Limits::of_networks();
+        let answers = world.security(party, &offer.topology.policy, limits);
+        let security = Report::new("request", &world, &answers).findings;
+        let addresses: Vec<(String, IpAddr)> =
+            world.module_addresses().map(|(name, a)| (name.to_owned(), a)).collect();
+        // There is one answer for each module, in their order.
+        let names = request.modules.iter().zip(&security).filter(|(_, f)| f.verdict != Status::Holds);
+        let which: BTreeSet<String> = names.map(|(m, _)| m.name.clone()).collect();
+        let (mut world, mut sandboxes) = (world, BTreeMap::new());
+        if !which.is_empty() && rules.inconclusive == Inconclusive::Sandbox {
+            match sandbox::sandboxes(request, &which, (rules, party), &addresses, &offer.images) {
+                Ok(found) => sandboxes = found,
+                Err(why) => against.extend(why.into_iter().map(|w| on(&candidate.name, "", w))),
+            }
+        }
+        if !sandboxes.is_empty() {
+            let mut within = modules()?;
+            let elements = sandboxes.iter().map(|(name, s)| (name.clone(), s.enforcer.clone())).collect();
+            within.behind(&offer.classes, &elements).map_err(wrong)?;
+            let placed = offer.network.with_modules(&within, &candidate.name, &candidate.taken);
+            world = placed.map_err(wrong)?;
+        }
+        let all = request.requirements.iter().chain(&offer.topology.requirements);
         let (mut questions, mut unclear) = (Vec::new(), Vec::new());
-        for r in &all {
+        for r in all {
             match world.question(r) {
                 Ok(q) => questions.push(q),
                 Err(e) => unclear.push(e.to_string()),
@@ -82,21 +106,28 @@ pub fn prove(
         if !unclear.is_empty() {
             return Err(wrong(unclear));
         }
-        let limits = Limits::of_networks();
-        let mut answers: Vec<Answer> = world.security(party, &offer.topology.policy, limits);
-        answers.extend(world.answers(&questions, limits, &|_| {}));
-        let report = Report::new("request", &world, &answers);
-        let addresses: Vec<(String, IpAddr)> =
-            world.module_addresses().map(|(name, a)| (name.to_owned(), a)).collect();
-        if report.verdict != Status::Holds {
-            let bad = report.findings.iter().filter(|f| f.verdict != Status::Holds);
-            against.extend(bad.map(|f| not_held(&candidate.name, f, sandbox)));
+        let answers = world.answers(&questions, limits, &|_| {});
+        let required = Report::new("request", &world, &answers).findings;
+        let contained = |name: &str| sandboxes.get(name);
+        let names = request.modules.iter().map(|m| m.name.as_str());
+        let security = names.zip(security).collect::<Vec<_>>();
+        let open = security.iter().filter(|(name, _)| contained(name).is_none()).map(|(_, f)| f);
+        let bad: Vec<&Finding> = open.chain(&required).filter(|f| f.verdict != Status::Holds).collect();
+        if !bad.is_empty() {
+            against.extend(bad.into_iter().map(|f| not_held(&candidate.name, f)));
             continue;
         }
+        let found = security.iter().map(|(name, f)| match contained(name) {
+            Some(sandbox) => in_sandbox(f, sandbox, party),
+            None => finding(f),
+        });
+        let findings = found.chain(required.iter().map(finding)).collect();
         let gateway = offer.platforms.get(&candidate.name).map(|p| p.gateway);
-        let script = match (gateway, request.modules.is_empty()) {
+        let runs = match (gateway, request.modules.is_empty()) {
             (Some(gateway), false) => {
-                Some(script(request, &addresses, gateway, &offer.classes).map_err(wrong)?)
+                let (classes, images) = (&offer.classes, &offer.images);
+                let place = Place { addresses: &addresses, gateway, classes, images };
+                Some(runs(request, place, &sandboxes).map_err(wrong)?)
             }
             _ => None,
         };
@@ -104,12 +135,29 @@ pub fn prove(
             name: candidate.name.clone(),
             access: candidate.access.clone(),
             addresses,
-            findings: report.findings.iter().map(finding).collect(),
-            script,
+            findings,
+            runs,
+            sandboxes,
         });
     }
     let text = "the request was refused: there is no platform where all holds; nothing was started";
     Err(refused(text).with(against))
+}
+
+fn wrong(list: Vec<String>) -> Problem {
+    refused("the request cannot be run").with(list.into_iter().map(Mistake::from))
+}
+
+/// What is said of the security of a module in a sandbox: why it is there.
+fn in_sandbox(f: &Finding, sandbox: &Sandbox, party: &Party) -> RequestFinding {
+    let reason = format!(
+        "{}: {}; so it runs in a sandbox, a function of the kind {} behind an enforcer, which lets out only what one of a {} may send",
+        verdict(f.verdict).name(),
+        f.reason,
+        sandbox.kind,
+        party.role,
+    );
+    RequestFinding { verdict: Verdict::Contained, reason, ..finding(f) }
 }
 
 fn verdict(status: Status) -> Verdict {
@@ -143,15 +191,9 @@ pub fn on(platform: &str, requirement: &str, message: String) -> Mistake {
     Mistake { path, message, ..Mistake::default() }
 }
 
-fn not_held(platform: &str, f: &Finding, sandbox: bool) -> Mistake {
+fn not_held(platform: &str, f: &Finding) -> Mistake {
     let shown = packet(f).map_or(String::new(), |p| format!(": {p}"));
     let mistake = on(platform, &f.requirement, format!("{}: {}{shown}", verdict(f.verdict).name(), f.reason));
-    let help = match f.verdict {
-        Status::Inconclusive if sandbox => {
-            "the operator's policy says to sandbox what cannot be decided; that cannot be done yet, so it is refused"
-        }
-        Status::Inconclusive => "what cannot be decided is refused",
-        _ => "",
-    };
+    let help = if f.verdict == Status::Inconclusive { "what cannot be decided is refused" } else { "" };
     Mistake { help: help.into(), ..mistake }
 }

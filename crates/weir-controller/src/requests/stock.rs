@@ -11,7 +11,7 @@ use weir_model::nearest::nearest;
 use weir_model::request::{Module, Request, Stock};
 use weir_model::template::{Implementation, Template};
 
-/// The request with scripts in place of images.
+/// The request with scripts in place of images that are scripts. Others are programs, of which it is not known what they do.
 ///
 /// # Errors
 /// Which modules cannot be run, and why.
@@ -45,6 +45,20 @@ pub fn with_scripts(request: Request, images: &BTreeMap<String, Template>) -> Re
     if wrong.is_empty() { Ok(request) } else { Err(wrong) }
 }
 
+/// Why nothing is known of the modules that are programs.
+pub fn unknown(request: &Request, images: &BTreeMap<String, Template>) -> BTreeMap<String, String> {
+    let why = |m: &Module| {
+        let stock = m.stock.as_ref()?;
+        let kind = images.get(&stock.image).map_or("unknown", |t| t.implementation.kind());
+        let why = format!(
+            "the image '{}' is of the kind {kind}, and what it does to packets cannot be proved",
+            stock.image
+        );
+        Some((m.name.clone(), why))
+    };
+    request.modules.iter().filter_map(why).collect()
+}
+
 fn known(names: &[String]) -> String {
     format!("it has: {}", names.join(", "))
 }
@@ -69,13 +83,15 @@ fn fill(
     };
     let click = match &template.implementation {
         Implementation::Click(click) | Implementation::Process { click, .. } => click,
-        opaque => {
-            let kind = opaque.kind();
-            let message = format!(
-                "the image '{}' is of the kind {kind}: what it does to packets cannot be proved, and there is no sandbox for that kind",
-                stock.image
-            );
-            return Err(vec![at(&m.name, message, "ask for images of the kind click or process".into())]);
+        Implementation::Graph { .. } => {
+            let message =
+                format!("the image '{}' is made of other functions, and a module is one", stock.image);
+            return Err(vec![at(&m.name, message, "ask for images of another kind".into())]);
+        }
+        // It stays an image, which runs in a sandbox.
+        _ => {
+            m.stock = Some(stock.clone());
+            return Ok(());
         }
     };
     let params = template
@@ -122,7 +138,7 @@ mod tests {
     fn images() -> BTreeMap<String, Template> {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../images/");
         let load = |name: &str| Template::load(&std::path::Path::new(folder).join(name)).unwrap();
-        ["packet-filter", "squid", "null"].map(|n| (n.to_owned(), load(n))).into()
+        ["packet-filter", "squid", "branch-office"].map(|n| (n.to_owned(), load(n))).into()
     }
 
     fn filled(modules: &str, links: &str) -> Result<Request, Vec<Mistake>> {
@@ -158,7 +174,7 @@ mod tests {
                 .join("; ")
         };
         assert!(wrong("f: {image: packet-filte}", "").contains("packet-filter"));
-        assert!(wrong("f: {image: squid}", "").contains("native"));
+        assert!(wrong("f: {image: branch-office}", "").contains("made of other functions"));
         assert!(wrong("f: {image: packet-filter, params: {RULE: x}}", "").contains("RULES"));
         assert!(
             wrong("f: {image: packet-filter}, g: {image: packet-filter}", "'f:7 -> g:0'")

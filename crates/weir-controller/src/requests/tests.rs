@@ -174,6 +174,112 @@ fn what_a_module_takes_of_others_is_led_to_it() {
         &[candidate("platform")],
         Vec::new(),
     );
-    let script = proved.unwrap().script.unwrap();
+    let script = proved.unwrap().runs.unwrap().script;
     assert!(script.contains("IPClassifier(dst host 172.100.10.1, dst net 198.51.100.0/24, -)"), "{script}");
+}
+
+/// A policy that sandboxes what cannot be proved, for third parties.
+const SANDBOX: &str = "policy:\n  third-party: {inconclusive: sandbox}\n";
+
+/// An offer of one platform with images.
+fn with_images(folder: &Path, topology: &str) -> Offer {
+    let images = concat!(env!("CARGO_MANIFEST_DIR"), "/../../images");
+    let platform = "  platform: {access: [{if-name: lan}], gateway: 172.100.10.7}";
+    offer(folder, topology, &format!("{platform}\nimages: {images}\n"))
+}
+
+#[test]
+fn what_cannot_be_proved_runs_behind_an_enforcer() {
+    let folder = tempfile::tempdir().unwrap();
+    let offer = with_images(folder.path(), &format!("{TOPOLOGY}{SANDBOX}"));
+    let asked = |text: &str, role| {
+        let request = Request::parse(text).unwrap();
+        let request = super::stock::with_scripts(request, &offer.images).unwrap();
+        prove(&offer, &request, &party(role), &[candidate("platform")], Vec::new())
+    };
+    let third = |text: &str| asked(text, Requester::ThirdParty);
+    for (script, why) in [
+        ("FromNetfront() -> CheckIPHeader -> StoreIPAddress(8.8.8.8, src) -> ToNetfront()", "violated: "),
+        ("FromNetfront() -> CheckIPHeader -> StoreIPAddress(203.0.113.9, dst) -> ToNetfront()", "violated: "),
+        (
+            "FromNetfront() -> CheckIPHeader -> IPFilter(allow udp) -> Strip(28) -> CheckIPHeader -> ToNetfront()",
+            "violated: ",
+        ),
+        (
+            "RatedSource(\\<4500001400000000400103e108080808ac100f85>, 1) -> ToNetfront(); FromNetfront() -> Discard;",
+            "violated: ",
+        ),
+        ("FromNetfront() -> CheckIPHeader -> AggregateIPFlows -> ToNetfront()", "inconclusive: "),
+    ] {
+        let text = format!("{script}\n");
+        let proved = third(&text).unwrap_or_else(|p| panic!("{script}: {p:?}"));
+        assert_eq!(proved.sandboxes["module"].kind, "process");
+        let finding = &proved.findings[0];
+        assert_eq!(finding.verdict, weir_api::requests::Verdict::Contained);
+        assert!(
+            finding.reason.starts_with(why) && finding.requirement == "security module third-party",
+            "{finding:?}"
+        );
+        let runs = proved.runs.unwrap();
+        assert!(
+            runs.script.contains("s1 :: ChangeEnforcer(172.100.10.1, 172.16.15.133/32"),
+            "{}",
+            runs.script
+        );
+        let [own] = &runs.sandboxes[..] else { panic!("{runs:?}") };
+        let super::sandbox::Body::Script(own) = &own.body else { panic!("{own:?}") };
+        for (ports, text) in [(2, &runs.script), (1, own)] {
+            let ends: String = (0..ports).map(|i| format!("in_{i} :: Idle; out_{i} :: Discard; ")).collect();
+            weir_plan::Plan::new(&offer.classes, &(ends + text), "script")
+                .unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+        }
+        // The policy of clients says no such thing.
+        let refused = asked(&text, Requester::Client);
+        assert!(refused.is_err() || script.contains("203.0.113.9"), "{script}");
+    }
+    // A program is one thing of which nothing is known.
+    let program = "version: 1\nmodules: {cache: {image: linux-bridge}}\n";
+    let proved = third(program).unwrap();
+    assert_eq!(proved.sandboxes["cache"].kind, "native");
+    assert!(proved.findings[0].reason.contains("kind native"), "{:?}", proved.findings);
+    let refused = serde_json::to_string(&asked(program, Requester::Client).unwrap_err()).unwrap();
+    assert!(refused.contains("inconclusive") && refused.contains("linux-bridge"), "{refused}");
+    // What is proved runs without.
+    let good =
+        third("FromNetfront() -> CheckIPHeader -> StoreIPAddress(172.16.15.133, dst) -> ToNetfront()\n");
+    assert!(good.unwrap().sandboxes.is_empty());
+}
+
+#[test]
+fn what_no_enforcer_keeps_to_the_rules_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let offer = with_images(folder.path(), &format!("{TOPOLOGY}{SANDBOX}"));
+    let refused = |text: &str| {
+        let request = super::stock::with_scripts(Request::parse(text).unwrap(), &offer.images).unwrap();
+        let third = party(Requester::ThirdParty);
+        let problem = prove(&offer, &request, &third, &[candidate("platform")], Vec::new()).unwrap_err();
+        serde_json::to_string(&problem).unwrap()
+    };
+    let taking = refused(
+        "version: 1\nmodules:\n  m: {click: 'FromNetfront() -> ToNetfront()', intercepts: 198.51.100.0/24}\n",
+    );
+    assert!(taking.contains("lets in only what is addressed to it"), "{taking}");
+    let linked = refused(
+        "version: 1\nmodules:\n  a: {click: 'FromNetfront(x) -> CheckIPHeader -> StoreIPAddress(8.8.8.8, src) -> ToNetfront(y)'}\n  \
+         b: {click: 'FromNetfront(z) -> ToNetfront(z)'}\nlinks: ['a:y -> b:z']\n",
+    );
+    assert!(linked.contains("linked with others"), "{linked}");
+    // What has to hold for all is not proved of a program that may send what it likes, although that is contained.
+    let through = refused(
+        "version: 1\nmodules: {m: {image: linux-bridge}}\nrequirements: [can internet client via m udp]\n",
+    );
+    assert!(
+        through.contains("can internet client via m") && !through.contains("cannot run in a sandbox"),
+        "{through}"
+    );
+    // An enforcer stands in the network that is proved.
+    let spoofs = refused(
+        "FromNetfront() -> CheckIPHeader -> StoreIPAddress(203.0.113.9, dst) -> ToNetfront()\ncan internet internet via module udp and not src host 172.100.10.1\n",
+    );
+    assert!(spoofs.contains("can internet internet via module"), "{spoofs}");
 }

@@ -19,7 +19,7 @@ element! {
     /// round. What came in counts for `TIMEOUT` from its last packet on, whatever the module sends. Of ICMP, only echo replies are answers.
     ///
     /// Fragments from the module are dropped (`Fragment`) unless they go from `OWN` to one of the prefixes: they have no ports, or not all.
-    /// Packets from it with IP options are dropped (`BadHeader`), since options can lead a packet elsewhere. Beyond
+    /// Packets from it with IP options are dropped (`BadHeader`), since options can lead a packet elsewhere, and so is what is not IPv4. Beyond
     /// `CAPACITY` flows, packets come in and authorize nothing.
     ///
     /// The `net` mark has to stand on a checked IPv4 header.
@@ -69,6 +69,10 @@ fn program(e: &ChangeEnforcer, b: &mut Builder) {
 /// Lets in what is for the module, and remembers who sent it.
 fn to_module(e: &ChangeEnforcer, b: &mut Builder, t: Tables) {
     require_ip(b);
+    let first = ipv4::VERSION_IHL.load(b);
+    let version = b.shr(first, 4);
+    let six = b.ne(version, 4);
+    b.when(six, |b| b.drop(Reason::BAD_HEADER));
     let dst = ipv4::DST.load(b);
     let other = b.ne(dst, u32::from(e.own));
     b.when(other, |b| b.drop(Reason::DENIED));
@@ -88,9 +92,10 @@ fn from_module(e: &ChangeEnforcer, b: &mut Builder, t: Tables) {
         b.drop(reason);
     };
     require_marked_or(b, Layer::Net, 20, refuse);
-    let header_len = ip_header_len(b);
-    let options = b.ne(header_len, 20);
-    b.when(options, |b| refuse(b, Reason::BAD_HEADER));
+    // An IPv6 packet may have a traffic class that reads as a header's length.
+    let first = ipv4::VERSION_IHL.load(b);
+    let other = b.ne(first, 0x45);
+    b.when(other, |b| refuse(b, Reason::BAD_HEADER));
     let (src, dst) = (ipv4::SRC.load(b), ipv4::DST.load(b));
     let own = b.eq(src, u32::from(e.own));
     let mut agreed = b.constant(W1, 0_u8);

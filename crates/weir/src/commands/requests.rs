@@ -88,6 +88,9 @@ fn text(answer: &RequestAnswer) -> String {
     }
     for m in &answer.modules {
         text += &format!("  {}: {}, all protocols and ports\n", m.name, m.address);
+        if let Some(kind) = &m.sandbox {
+            text += &format!("    in a sandbox: a function of its own (kind {kind}) behind an enforcer\n");
+        }
     }
     for f in &answer.findings {
         text += &format!("  {}: {}: {}\n", f.verdict.name(), f.requirement, f.reason);

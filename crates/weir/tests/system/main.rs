@@ -39,6 +39,7 @@ mod resolver;
 mod resources;
 mod rest;
 mod run;
+mod sandbox;
 mod saps;
 mod traffic;
 mod tunnels;

@@ -6,7 +6,7 @@ use crate::domain::{Domain, lab};
 use crate::lab::{Lab, until};
 
 /// The network: the internet reaches platforms n1 and n2 over a router; the client is behind the same one.
-const TOPOLOGY: &str = "
+pub(crate) const TOPOLOGY: &str = "
 version: 1
 name: access
 boxes:
@@ -29,7 +29,7 @@ owners:
   video: {role: third-party, registered: 10.5.1.1}
 ";
 
-const OFFER: &str = "
+pub(crate) const OFFER: &str = "
 topology: access.topology.yaml
 platforms:
   n1: {access: [{if-name: lan}], gateway: 10.5.1.1}
@@ -56,7 +56,7 @@ pub(crate) fn offer(lab: &Lab) -> String {
 }
 
 /// A key of a tenant, and the context that has it.
-fn tenant(lab: &Lab, domain: &Domain<'_>, name: &str, kind: &str) {
+pub(crate) fn tenant(lab: &Lab, domain: &Domain<'_>, name: &str, kind: &str) {
     let key = lab.path(&format!("{name}.key"));
     domain.weir(&["tenant", "add", name, "--kind", kind]).ok();
     domain.weir(&["key", "new", &key]).ok();

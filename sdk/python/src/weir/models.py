@@ -546,6 +546,10 @@ class ModuleAddress(BaseModel):
     """
     The module.
     """
+    sandbox: str | None = None
+    """
+    If it runs in a sandbox behind an enforcer: the kind of function that it is, `process` for example.
+    """
 
 
 class NodeChange(BaseModel):
@@ -2013,7 +2017,7 @@ class RequestFinding(BaseModel):
     """
     The requirement as written; of a module's security `security MODULE REQUESTER`.
     """
-    verdict: Literal["holds", "violated", "inconclusive"]
+    verdict: Literal["holds", "violated", "inconclusive", "contained"]
     """
     Whether it holds.
     """

@@ -1,6 +1,6 @@
 //! Requests on platforms.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -21,7 +21,18 @@ use crate::world::within;
 #[derive(Debug)]
 pub struct Modules<'a> {
     request: &'a Request,
-    plans: Vec<Plan>,
+    bodies: Vec<ModuleBody>,
+    /// What stands between modules and the network, by their names: a configuration that is planned.
+    enforcers: BTreeMap<String, Plan>,
+}
+
+/// What a module is.
+#[derive(Debug)]
+enum ModuleBody {
+    /// A configuration.
+    Click(Box<Plan>),
+    /// Something of which it is not known what it does, and why.
+    Unknown(String),
 }
 
 impl<'a> Modules<'a> {
@@ -30,16 +41,63 @@ impl<'a> Modules<'a> {
     /// # Errors
     /// What is wrong with them.
     pub fn new(classes: &Classes, request: &'a Request, file: &str) -> Result<Modules<'a>, Vec<String>> {
+        Modules::with_unknown(classes, request, file, &BTreeMap::new())
+    }
+
+    /// The same, where some modules may do anything, for a reason.
+    ///
+    /// # Errors
+    /// What is wrong with the others.
+    pub fn with_unknown(
+        classes: &Classes,
+        request: &'a Request,
+        file: &str,
+        unknown: &BTreeMap<String, String>,
+    ) -> Result<Modules<'a>, Vec<String>> {
         let mut errors = Vec::new();
-        let mut plans = Vec::new();
+        let mut bodies = Vec::new();
         for m in &request.modules {
-            match plan(classes, m, file) {
-                Ok(plan) => plans.push(plan),
-                Err(e) => errors.extend(e),
+            match (unknown.get(&m.name), plan(classes, m, file)) {
+                (Some(why), _) => bodies.push(ModuleBody::Unknown(why.clone())),
+                (None, Ok(plan)) => bodies.push(ModuleBody::Click(Box::new(plan))),
+                (None, Err(e)) => errors.extend(e),
             }
         }
-        if errors.is_empty() { Ok(Modules { request, plans }) } else { Err(errors) }
+        if errors.is_empty() {
+            Ok(Modules { request, bodies, enforcers: BTreeMap::new() })
+        } else {
+            Err(errors)
+        }
     }
+
+    /// Puts elements with two inputs and outputs, as [`enforcer`](crate::enforcer()) gives them, between modules and the network: input and output 0 lead to the
+    /// module, 1 away from it. Links between modules pass by them.
+    ///
+    /// # Errors
+    /// One is no such element.
+    pub fn behind(
+        &mut self,
+        classes: &Classes,
+        elements: &BTreeMap<String, String>,
+    ) -> Result<(), Vec<String>> {
+        for (module, element) in elements {
+            let text = format!(
+                "FromNetfront(in) -> CheckIPHeader -> enforce :: {element} -> ToNetfront(to); \
+                 FromNetfront(from) -> CheckIPHeader -> [1] enforce [1] -> ToNetfront(out);"
+            );
+            let plan = Plan::new(classes, &text, module).map_err(weir_plan::PlanError::texts)?;
+            self.enforcers.insert(module.clone(), plan);
+        }
+        Ok(())
+    }
+}
+
+/// The places of an enforcer.
+struct Enforcer {
+    /// Where what is for the module comes in, and leaves.
+    inward: (NodePort, NodePort),
+    /// Where what the module sends comes in, and leaves.
+    outward: (NodePort, NodePort),
 }
 
 /// A module's configuration.
@@ -110,14 +168,42 @@ impl World {
         let begin = self.locations.len();
         let mut entries: Vec<click::Port> = Vec::new();
         let mut intercepts = Vec::new();
-        for ((module, plan), address) in m.request.modules.iter().zip(&m.plans).zip(addresses) {
+        for ((module, body), address) in m.request.modules.iter().zip(&m.bodies).zip(addresses) {
             let host = IpPrefix::host(address);
             let linked = m.request.links.iter().any(|l| [&l.from.0, &l.to.0].contains(&&module.name));
-            let mut placed =
-                Placed { name: module.name.clone(), own: host, linked, module: checks::Module::default() };
+            let mut placed = Placed {
+                name: module.name.clone(),
+                own: host,
+                linked,
+                module: checks::Module::default(),
+                unknown: None,
+            };
             let first = self.net.nodes().len() as NodeId;
             let prefix = format!("{}/", module.name);
-            let scope = u32::MAX - 1 - self.locations.len() as u32;
+            let enforcer = m.enforcers.get(&module.name).map(|plan| self.add_enforcer(plan, &prefix));
+            let enforcer = enforcer.transpose()?;
+            if let (Some(enforcer), Some(out)) = (&enforcer, sender) {
+                self.net.connect(NodePort { port: 0, ..enforcer.outward.1 }, out.place);
+            }
+            let plan = match body {
+                ModuleBody::Click(plan) => plan,
+                ModuleBody::Unknown(why) => {
+                    let node = self.add_unknown(module, why);
+                    let into = self.through(enforcer.as_ref(), NodePort { node, port: 0 });
+                    for edge_port in edge_ports {
+                        self.divert(edge_port, host, into);
+                    }
+                    placed.unknown = Some(node);
+                    self.modules.push(placed);
+                    let nodes = (first..self.net.nodes().len() as NodeId).collect();
+                    let target = Some(Target::new(NodePort { node, port: 0 }, Framing::Ip));
+                    let own = vec![EdgePort { name: "0".into(), start: None, target, owns: true }];
+                    let name = module.name.clone();
+                    self.locations.push(Location { name, edge_ports: own, nodes, owns: vec![host] });
+                    continue;
+                }
+            };
+            let scope = u32::MAX - 1 - 2 * self.locations.len() as u32;
             let ports = self.add_click(plan, scope, &prefix);
             let mut own = Vec::new();
             for device in devices(&ports) {
@@ -129,8 +215,9 @@ impl World {
                 };
                 let is_open = |p: &&click::Port| p.framing == Framing::Ip && !linked(&|l| &l.to);
                 if let Some(entry) = entry.filter(is_open) {
+                    let into = self.through(enforcer.as_ref(), entry.into);
                     for edge_port in edge_ports {
-                        self.divert(edge_port, host, entry.into);
+                        self.divert(edge_port, host, into);
                     }
                     placed.module.inputs.push(self.anybody_to(host, entry));
                     for prefix in &module.intercepts {
@@ -139,7 +226,8 @@ impl World {
                     }
                 }
                 if let (Some(exit), Some(out)) = (exit.filter(|_| !linked(&|l| &l.from)), sender) {
-                    self.net.connect(NodePort { port: 0, ..exit.place }, out.place);
+                    let to = enforcer.as_ref().map_or(out.place, |e| e.outward.0);
+                    self.net.connect(NodePort { port: 0, ..exit.place }, to);
                     placed.module.outputs.push(exit);
                 }
                 let target = entry.map(|p| Target::new(p.place, p.framing));
@@ -178,6 +266,40 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Adds an enforcer.
+    fn add_enforcer(&mut self, plan: &Plan, prefix: &str) -> Result<Enforcer, Vec<String>> {
+        // The module's own tables are others.
+        let scope = u32::MAX - 2 - 2 * self.locations.len() as u32;
+        let ports = self.add_click(plan, scope, prefix);
+        let missing = |name: &str| vec![format!("the enforcer {prefix} has no {name}")];
+        let entry = |name: &str| {
+            let found = ports.entries.iter().find(|p| p.name == name);
+            found.map(|p| p.into).ok_or_else(|| missing(name))
+        };
+        let exit = |name: &str| {
+            let found = ports.exits.iter().find(|p| p.name == name);
+            found.map(|p| p.place).ok_or_else(|| missing(name))
+        };
+        let (inward, outward) = ((entry("in")?, exit("to")?), (entry("from")?, exit("out")?));
+        Ok(Enforcer { inward, outward })
+    }
+
+    /// Where packets for a place come in, if it is behind an enforcer.
+    fn through(&mut self, enforcer: Option<&Enforcer>, to: NodePort) -> NodePort {
+        let Some(enforcer) = enforcer else { return to };
+        self.net.connect(NodePort { port: 0, ..enforcer.inward.1 }, to);
+        enforcer.inward.0
+    }
+
+    /// Adds a module that may do anything.
+    fn add_unknown(&mut self, module: &weir_model::request::Module, why: &str) -> NodeId {
+        let node = self.net.add(module.name.clone(), Body::Opaque);
+        let class = module.stock.as_ref().map(|s| s.image.clone()).unwrap_or_default();
+        self.labels.insert(node, crate::click::Label { class, ..Default::default() });
+        self.causes.insert(node, why.to_owned());
+        node
     }
 
     /// Any IP packet that is addressed to a module, in front of where it comes in.

@@ -162,3 +162,130 @@ fn of_a_million_hostile_packets_none_leaves() {
     assert_eq!(left, 0);
     assert_eq!(h.read("denied"), "1000000");
 }
+
+/// The path that a module's frames take: only IPv4 goes on, behind a header that is checked.
+fn path_of_frames() -> Harness {
+    let enforce = ["172.100.10.1", "172.16.15.133/32"];
+    let parts: [crate::testing::Part<'_>; 4] = [
+        ("enforce", "ChangeEnforcer", &enforce, 2, 2),
+        ("frames", "Classifier", &["12/0800", "-"], 1, 2),
+        ("strip", "Strip", &["14"], 1, 1),
+        ("check", "CheckIPHeader", &[], 1, 1),
+    ];
+    Harness::graph(&parts, &[((1, 0), (2, 0)), ((2, 0), (3, 0)), ((3, 0), (0, 1))])
+}
+
+/// Whether a packet may leave, by the rules alone: from its own address to who agreed; an answer to one that came in; one that came in, on to who
+/// agreed. What came in: UDP from `HOST`, an echo request with the identifier 7, and a GRE packet.
+fn may_leave(p: &[u8]) -> bool {
+    if p.len() < 20 || p[0] != 0x45 {
+        return false;
+    }
+    let (src, dst, proto) = (&p[12..16], &p[16..20], p[9]);
+    if src == OWN.0 && dst == AGREED.0 {
+        return true;
+    }
+    let word = |at: usize| p.get(at..at + 2).map(|w| u16::from_be_bytes([w[0], w[1]]));
+    let is_whole = word(6).is_some_and(|w| w & 0x3fff == 0);
+    let answers = src == OWN.0 && dst == HOST.0;
+    let goes_on = src == HOST.0 && dst == AGREED.0;
+    let is_known = match proto {
+        proto::UDP if answers => (word(20), word(22)) == (Some(OWN.1), Some(HOST.1)),
+        proto::UDP => (word(20), word(22)) == (Some(HOST.1), Some(OWN.1)),
+        proto::ICMP => p.len() >= 28 && p[20] == if answers { 0 } else { 8 } && word(24) == Some(7),
+        proto => proto == 47,
+    };
+    is_whole && (answers || goes_on) && is_known
+}
+
+/// A million frames of a module that tries everything: of those that break a rule none leaves, and what leaves breaks none.
+#[test]
+fn of_a_million_hostile_frames_none_leaves() {
+    let mut h = path_of_frames();
+    for packet in [
+        udp(HOST, OWN, b""),
+        echo(8, HOST.0, OWN.0, 7),
+        build::ipv4(HOST.0.into(), OWN.0.into(), 47, &[0, 0, 8, 0]),
+    ] {
+        h.send_ip(0, &packet)[0].out();
+    }
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = move |n: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed >> 20) as usize % n
+    };
+    let (mut hostile, mut left, mut kinds) = (0_u32, 0_u32, [0_u32; 8]);
+    while hostile < 1_000_000 {
+        let address = [OWN.0, AGREED.0, HOST.0, VICTIM.0, [255; 4], [224, 0, 0, 1]];
+        let (src, dst) = (address[random(6)], address[random(6)]);
+        let ports = [OWN.1, HOST.1, AGREED.1, 80, 7];
+        let (sport, dport) = (ports[random(5)], ports[random(5)]);
+        let kind = random(8);
+        let mut p = match kind {
+            0 | 1 => udp((src, sport), (dst, dport), &[0; 9][..random(9)]),
+            2 => tcp((src, sport), (dst, dport), random(64) as u8, 1, b""),
+            3 => echo([0, 3, 4, 5, 8, 11, 13][random(7)], src, dst, [7, 8][random(2)]),
+            // Packets in packets.
+            4 => build::ipv4(
+                src.into(),
+                dst.into(),
+                [4, 41, 47, 50, 132][random(5)],
+                &udp((src, 1), (dst, 2), b""),
+            ),
+            5 => build::ipv4(src.into(), dst.into(), random(256) as u8, &[0; 30][..random(30)]),
+            // IPv6, with a traffic class that reads as the length of an IPv4 header, and addresses where those of IPv4 are.
+            _ => {
+                let mut p = vec![0; 60];
+                let next = [6, 17, 58, 0, 44][random(5)];
+                p[..8].copy_from_slice(&[0x60 | [0, 5, 6][random(3)], 0, 0, 0, 0, 20, next, 64]);
+                p[12..16].copy_from_slice(&src);
+                p[16..20].copy_from_slice(&dst);
+                p[20..22].copy_from_slice(&sport.to_be_bytes());
+                p[22..24].copy_from_slice(&dport.to_be_bytes());
+                p
+            }
+        };
+        let is_four = p[0] == 0x45;
+        if is_four {
+            match random(8) {
+                // Fragments: the first, a later one, one that overlaps the ports, the last; or the evil bit.
+                0 | 1 => {
+                    p[6..8]
+                        .copy_from_slice(&[0x2000_u16, 0x2001, 1, 0x1fff, 0x8000][random(5)].to_be_bytes());
+                }
+                // Options: a source route.
+                2 => {
+                    p[0] = 0x47;
+                    p.splice(20..20, [131, 7, 4, 203, 0, 113, 9, 0]);
+                    let len = p.len() as u16;
+                    p[2..4].copy_from_slice(&len.to_be_bytes());
+                }
+                3 => p[random(20)] = random(256) as u8,
+                _ => {}
+            }
+            // A wrong checksum would hide the rest.
+            p[10..12].fill(0);
+            let header = (usize::from(p[0] & 15) * 4).clamp(20, p.len());
+            let sum = weir_net::checksum::checksum(&p[..header]);
+            p[10..12].copy_from_slice(&sum.to_be_bytes());
+            if random(16) == 0 {
+                p.truncate(random(p.len()));
+            }
+        }
+        let ethertype = [0x0800, 0x0800, 0x0800, 0x86dd, 0x0806, 0x8100, random(65536) as u16][random(7)];
+        let frame = build::ethernet(EtherAddr([2; 6]), EtherAddr([4; 6]), ethertype, &p);
+        let breaks = ethertype != 0x0800 || !may_leave(&p);
+        hostile += u32::from(breaks);
+        kinds[kind] += u32::from(breaks);
+        let sent = Packet::from_bytes(&frame).unwrap();
+        if let Outcome::Out(1, out) = &h.send_to(1, 0, sent)[0] {
+            assert!(may_leave(out.bytes()), "{:02x?}", out.bytes());
+            assert!(!breaks, "{frame:02x?}");
+            left += 1;
+        }
+    }
+    assert!(left > 1000, "what is allowed leaves: {left}");
+    assert!(kinds.iter().all(|n| *n > 50_000), "{kinds:?}");
+}

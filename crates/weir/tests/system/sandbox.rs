@@ -1,0 +1,110 @@
+//! Modules of requests that cannot be proved: they run in functions of their own, and nothing of theirs that breaks a rule leaves the platform.
+
+use serde_json::Value;
+
+use crate::domain::{Domain, lab};
+use crate::lab::{Lab, Process, until};
+use crate::requests::{OFFER, TOPOLOGY, tenant};
+
+/// It answers, and beside each answer sends a packet as somebody else, to one that agreed to get its packets.
+const SPOOF: &str =
+    "FromNetfront() -> IPFilter(allow udp) -> copies :: Tee -> IPMirror -> out :: ToNetfront();
+copies [1] -> StoreIPAddress(198.51.100.66, src) -> StoreIPAddress(10.5.1.1, dst) -> out;
+";
+
+/// Prints the sources of the IP packets that come to an interface.
+const SOURCES: &str = "
+import socket
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
+s.bind(('eth0', 0))
+print('ready', flush=True)
+while True:
+    frame, where = s.recvfrom(2048)
+    if where[2] != 4:
+        print(socket.inet_ntoa(frame[26:30]), flush=True)
+";
+
+/// A domain whose operator lets third parties have sandboxes; the host behind n1 is the next router of its platform.
+fn domain<'l>(lab: &'l Lab) -> (Domain<'l>, Vec<Process>) {
+    let policy = "policy:\n  third-party: {inconclusive: sandbox}\n";
+    lab.write("access.topology.yaml", format!("{TOPOLOGY}{policy}"));
+    let images = crate::lab::repository().join("images");
+    let offer = lab.write("offer.yaml", format!("{OFFER}images: {}\n", images.display()));
+    let domain = Domain::start_with(lab, &["--requests", &offer]);
+    let nodes = domain.join_all();
+    tenant(lab, &domain, "acme", "client");
+    tenant(lab, &domain, "video", "third-party");
+    lab.ip("h1", "addr add 10.5.1.1/24 dev eth0");
+    (domain, nodes)
+}
+
+fn asked(domain: &Domain<'_>, file: &str) -> Value {
+    domain.weir(&["--json", "request", file, "--context", "video"]).json()
+}
+
+#[test]
+fn a_module_that_spoofs_is_contained() {
+    let lab = lab(false);
+    let (domain, _nodes) = domain(&lab);
+    let file = lab.write("spoof.click", SPOOF);
+    // The policy of clients is another.
+    let refused = domain.weir(&["request", &file, "--context", "acme"]);
+    assert!(refused.code != 0 && refused.stderr.contains("violated"), "{}", refused.stderr);
+    let query = domain.weir(&["query", &file, "--context", "video"]).ok();
+    assert!(
+        query.contains("contained: security module third-party: violated") && query.contains("in a sandbox"),
+        "{query}"
+    );
+    let made = asked(&domain, &file);
+    assert_eq!(made["modules"][0]["sandbox"], "process");
+    assert_eq!(made["findings"][0]["verdict"], "contained");
+    assert!(made["findings"][0]["packet"].as_str().unwrap().contains("10.5.1.9"), "{made}");
+    let h1 = lab.ns("h1");
+    let sources = h1.spawn_in_network(&["/usr/bin/python3", "-c", SOURCES]);
+    until("the listener", || sources.stdout().contains("ready"));
+    let ask = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(2); s.connect(('10.5.1.9', 7))\n\
+        for i in range(100): s.send(b'?'); assert s.recv(9) == b'?'";
+    until("answers", || h1.run(&["/usr/bin/python3", "-c", ask]).code == 0);
+    until("all answers", || sources.stdout().matches("10.5.1.9").count() >= 100);
+    assert!(!sources.stdout().contains("198.51.100.66"), "{}", sources.stdout());
+    // The module did send them.
+    let sent = |port: &str| -> u64 {
+        let id = made["id"].as_str().unwrap();
+        let shown = domain.weir(&["--json", "show", id]).json();
+        let links = shown["links"].as_array().cloned().unwrap_or_default();
+        let from = links.iter().filter(|l| l["from"] == port);
+        from.filter_map(|l| l["packets"].as_u64()).sum()
+    };
+    until("two packets for each", || sent("sf:sandbox-1:net") >= 200);
+    domain.weir(&["request", "--end", made["id"].as_str().unwrap(), "--context", "video"]).ok();
+    assert!(domain.ps().is_empty());
+}
+
+#[test]
+fn a_program_of_which_nothing_is_known_answers_from_a_sandbox() {
+    let lab = lab(false);
+    let (domain, _nodes) = domain(&lab);
+    let text = |params: &str| {
+        format!(
+            "version: 1\nmodules:\n  names: {{image: dnsmasq, params: {{NET: 10.5.1.0/24, HOSTS: 'web 10.0.0.5'{params}}}}}\n"
+        )
+    };
+    let file = lab.write("names.yaml", text(", ADDRESS: $ADDRESS"));
+    let refused = domain.weir(&["request", &file, "--context", "acme"]);
+    assert!(refused.code != 0 && refused.stderr.contains("kind native"), "{}", refused.stderr);
+    let wrong = lab.write("wrong.yaml", text(""));
+    let refused = domain.weir(&["request", &wrong, "--context", "video"]);
+    assert!(
+        refused.code != 0 && refused.stderr.contains("needs the parameter ADDRESS"),
+        "{}",
+        refused.stderr
+    );
+    assert!(domain.ps().is_empty(), "nothing is half done");
+    let made = asked(&domain, &file);
+    assert_eq!(made["modules"][0]["sandbox"], "native");
+    assert_eq!(made["findings"][0]["verdict"], "contained");
+    let dig = ["dig", "+short", "+tries=1", "+time=3", "@10.5.1.9", "web.lan"];
+    until("an answer", || lab.ns("h1").run(&dig).stdout == "10.0.0.5\n");
+    domain.weir(&["request", "--end", made["id"].as_str().unwrap(), "--context", "video"]).ok();
+    assert!(domain.ps().is_empty());
+}
