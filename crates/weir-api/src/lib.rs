@@ -8,6 +8,7 @@
 pub const BASE: &str = "/v1";
 
 pub mod access;
+pub mod accounting;
 pub mod client;
 pub mod domain;
 pub mod events;
@@ -24,4 +25,5 @@ pub mod problem;
 pub mod queries;
 pub mod requests;
 pub mod status;
+pub mod usage;
 pub mod watch;

@@ -141,15 +141,21 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()> + Send) ->
     Ok(())
 }
 
-/// Ends requests whose time is over, and reads what is offered again when it changes.
+/// How often modules are asked what they took, in seconds.
+const ACCOUNTING: u64 = 5;
+
+/// Ends requests whose time is over, keeps accounts, and reads what is offered again when it changes.
 async fn end_requests(controller: Arc<Controller>) {
     let mut second = tokio::time::interval(Duration::from_secs(1));
-    loop {
+    for passed in 0_u64.. {
         second.tick().await;
         let controller = controller.clone();
         let ended = to_the_end(async move {
             controller.renew_offer().await;
             controller.end_requests().await;
+            if passed % ACCOUNTING == 0 {
+                controller.account(None).await;
+            }
             Ok::<_, Problem>(())
         });
         if let Err(e) = ended.await {

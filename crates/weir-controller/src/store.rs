@@ -51,6 +51,13 @@ CREATE TABLE IF NOT EXISTS images (name TEXT PRIMARY KEY, manifest TEXT NOT NULL
 CREATE TABLE IF NOT EXISTS queries (name TEXT PRIMARY KEY, query TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS policies (name TEXT PRIMARY KEY, policy TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS requests (number INTEGER PRIMARY KEY AUTOINCREMENT, request TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS accounts (
+    request INTEGER NOT NULL,
+    module TEXT NOT NULL,
+    ended INTEGER,
+    account TEXT NOT NULL,
+    PRIMARY KEY (request, module)
+) STRICT;
 INSERT OR IGNORE INTO history (graph, revision, tenant, desired)
     SELECT id, revision, json_extract(graph, '$.tenant'), graph FROM graphs;
 ";

@@ -55,6 +55,7 @@ pub mod tenancy;
 mod testing;
 pub mod traces;
 pub mod traffic;
+mod usage;
 mod view;
 
 pub use run::{LoginOptions, NodeError, Options, new_admin_token, run, serve};

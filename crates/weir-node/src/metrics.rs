@@ -54,8 +54,8 @@ impl Drop for Timer<'_> {
 /// A function of a graph.
 pub(crate) struct Function<'a> {
     pub(crate) id: &'a str,
-    kind: &'static str,
-    element: &'a str,
+    pub(crate) kind: &'static str,
+    pub(crate) element: &'a str,
     pub(crate) inline: bool,
     ports: usize,
     interfaces: &'a [String],

@@ -109,7 +109,7 @@ const QUERY: &str = r#"{"ask": {"measure": "mem_util", "graph": "fw"}, "every": 
 /// Every route, a request of it about graph fw of tenant acme, and who may: the operator, a reader of everything, acme, a reader
 /// of acme's, acme limited to the graph, acme limited to function fw of it, and the tenant evil. Who has no login may nothing but
 /// what is `open`. A request that is allowed need not succeed: it may be wrong otherwise.
-const ROUTES: [(&str, &str, &str, &str); 47] = [
+const ROUTES: [(&str, &str, &str, &str); 48] = [
     ("delete /graphs/{id}", "/graphs/fw", "", "x - x - x - -"),
     ("delete /keys/{name}", "/keys/nobody", "", "x - - - - - -"),
     ("delete /tenants/{name}", "/tenants/nobody", "", "x - - - - - -"),
@@ -146,6 +146,7 @@ const ROUTES: [(&str, &str, &str, &str); 47] = [
     ("get /queries/{name}", "/queries/nobody", "", "x x x x x x x"),
     ("put /queries/{name}", "/queries/new", QUERY, "x x x x x - -"),
     ("post /measure", "/measure", QUESTION, "x x x x x - -"),
+    ("get /usage", "/usage", "", "x x x x x x x"),
     ("get /tenants", "/tenants", "", "x x x x x x x"),
     ("get /tenants/{name}", "/tenants/acme", "", "x x x x - - -"),
     ("get /whoami", "/whoami", "", "x x x x x x x"),

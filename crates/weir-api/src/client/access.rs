@@ -6,6 +6,7 @@ use super::{NodeClient, Result, encode};
 use crate::access::{
     AuditList, Key, KeyList, MetricsToken, NewKey, Tenant, TenantList, TenantSettings, WhoAmI,
 };
+use crate::accounting::AccountingList;
 use crate::policies::{Policy, PolicyList, PolicySettings};
 use crate::requests::{RequestAnswer, RequestDetails, RequestList};
 
@@ -72,6 +73,14 @@ impl NodeClient {
     pub fn query_request(&self, text: &str) -> Result<RequestAnswer> {
         let response = self.send(Method::POST, "/requests/query", "text/plain", text)?;
         self.read("/requests/query", response)
+    }
+
+    /// What modules of requests have taken: of one request, and without those that ended before a time, in seconds since the epoch.
+    pub fn accounting(&self, request: Option<&str>, since: Option<u64>) -> Result<AccountingList> {
+        let request = request.map(|id| format!("request={}", encode(id)));
+        let parts: Vec<String> = request.into_iter().chain(since.map(|s| format!("since={s}"))).collect();
+        let query = if parts.is_empty() { String::new() } else { format!("?{}", parts.join("&")) };
+        self.get(&format!("/accounting{query}"))
     }
 
     /// The requests that run.

@@ -29,7 +29,8 @@ mod tests {
             modules: Vec::new(),
             findings: Vec::new(),
         };
-        Kept { answer, request: String::new(), access: Access { if_name: "lan".into(), vlan: None } }
+        let access = Access { if_name: "lan".into(), vlan: None };
+        Kept { answer, request: String::new(), access, since: 0 }
     }
 
     proptest! {

@@ -1,6 +1,8 @@
 //! Requests for processing (CHANGE paper, section 2.2): proved before anything runs, placed on a platform where all holds, and run as a
 //! graph of who asks until they end them or their time is over.
 
+pub mod accounting;
+mod accounts;
 mod candidates;
 pub mod lifetime;
 pub mod module;
@@ -44,6 +46,9 @@ pub struct Kept {
     pub request: String,
     /// The access point of its graph.
     pub access: Access,
+    /// When it began, in seconds since the epoch.
+    #[serde(default)]
+    pub since: u64,
 }
 
 /// The identifier of a request, and of its graph.
@@ -73,6 +78,8 @@ pub(crate) struct Asking {
     since: std::sync::OnceLock<std::time::Instant>,
     /// What is wrong with the offer as it is written now.
     mistaken: std::sync::Mutex<Option<String>>,
+    /// Held while accounts are changed.
+    accounting: tokio::sync::Mutex<()>,
 }
 
 impl Asking {
@@ -214,7 +221,8 @@ impl Controller {
         let owner = by.tenant();
         let until = lifetime.map(|l| now().saturating_add(l));
         let mut answer = answer(proved, owner, until);
-        let kept = Kept { answer: answer.clone(), request: text.to_owned(), access: proved.access.clone() };
+        let (request, access) = (text.to_owned(), proved.access.clone());
+        let kept = Kept { answer: answer.clone(), request, access, since: now() };
         let stored = kept.clone();
         let number = self.blocking(move |s| s.new_request(&stored)).await?;
         let id = id(number);
@@ -230,7 +238,7 @@ impl Controller {
             self.put(Document::from(graph?), node, false, &always, by, &note).await
         };
         if let Err(problem) = put.await {
-            self.blocking(move |s| s.remove_request(number)).await?;
+            self.blocking(move |s| s.remove_request(number, now())).await?;
             return Err(problem);
         }
         self.edit(|v| v.requests.insert(number, kept));
@@ -244,10 +252,11 @@ impl Controller {
     /// There is none, who asks may not, or the store cannot be written.
     pub async fn end_request(&self, number: u64, by: &Principal) -> Result<(), Problem> {
         let id = id(number);
+        self.account(Some(number)).await;
         if self.view().graphs.contains_key(&id) {
             self.remove(&id, &Precondition::default(), by).await?;
         }
-        self.blocking(move |s| s.remove_request(number)).await?;
+        self.blocking(move |s| s.remove_request(number, now())).await?;
         self.edit(|v| v.requests.remove(&number));
         Ok(())
     }

@@ -24,6 +24,8 @@ pub(super) struct Flat {
     pub(super) address: Ipv4Addr,
     intercepts: Vec<IpPrefix>,
     pub(super) graph: Graph,
+    /// Its number in the request.
+    number: usize,
 }
 
 /// What runs the modules of a request.
@@ -111,11 +113,11 @@ pub(super) fn mac(address: Ipv4Addr) -> String {
 }
 
 /// A module that is a script.
-fn flat(m: &Module, address: Ipv4Addr, classes: &Classes) -> Result<Flat, Vec<String>> {
+fn flat((number, m): (usize, &Module), address: Ipv4Addr, classes: &Classes) -> Result<Flat, Vec<String>> {
     let options = weir_click::Options { defines: m.params.clone(), ..weir_click::Options::default() };
     let graph = weir_click::parse_with("request", &m.click, classes, &options);
     let graph = graph.map_err(|e| e.list.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    Ok(Flat { name: m.name.clone(), address, intercepts: m.intercepts.clone(), graph })
+    Ok(Flat { name: m.name.clone(), address, intercepts: m.intercepts.clone(), graph, number })
 }
 
 /// What runs the modules: what is addressed to a module comes in at its `FromNetfront`, and what leaves by `ToNetfront` goes to the gateway.
@@ -131,7 +133,7 @@ pub fn runs(
     let (mut inside, mut patterns, mut macs) = (String::new(), Vec::new(), Vec::new());
     let (mut sandboxes, mut port) = (Vec::<OwnFunction>::new(), 1);
     let mut first = None;
-    for m in &request.modules {
+    for (number, m) in request.modules.iter().enumerate() {
         let address = place.addresses.iter().find(|(name, _)| *name == m.name).map(|(_, a)| *a);
         let Some(IpAddr::V4(address)) = address else {
             wrong.push(format!("the module '{}' has no IPv4 address: platforms need such", m.name));
@@ -139,13 +141,14 @@ pub fn runs(
         };
         first.get_or_insert(address);
         let Some(sandbox) = sandboxed.get(&m.name) else {
-            match self::flat(m, address, place.classes) {
+            match self::flat((number, m), address, place.classes) {
                 Ok(f) => flat.push(f),
                 Err(e) => wrong.extend(e),
             }
             continue;
         };
-        match joined(m, address, place, &sandbox.enforcer, ((sandboxes.len() + 1, port), patterns.len())) {
+        let ports = Joint { sandbox: sandboxes.len() + 1, port, pattern: patterns.len(), number };
+        match joined(m, address, place, &sandbox.enforcer, ports) {
             Ok((text, function)) => {
                 inside += &text;
                 port += function.ports.len();
@@ -176,19 +179,22 @@ pub fn runs(
     }
     let mut intercepts = Vec::new();
     for (m, f) in flat.iter().enumerate() {
-        elements(&mut inside, m, &f.graph);
+        let n = f.number;
+        elements(&mut inside, n, &f.graph);
+        // What comes to a module and leaves it is counted.
+        _ = writeln!(inside, "Idle -> n{n}in :: Counter; Idle -> n{n}out :: Counter -> out;");
         for e in f.all("ToNetfront").filter(|e| !linked_from.contains(&(m, *e))) {
-            _ = writeln!(inside, "m{m}e{e} -> out;");
+            _ = writeln!(inside, "m{n}e{e} -> n{n}out;");
         }
         let open: Vec<usize> = f.all("FromNetfront").filter(|e| !linked_to.contains(&(m, *e))).collect();
         match open.as_slice() {
-            [] => {}
+            [] => _ = writeln!(inside, "n{n}in -> Discard;"),
             [e] => {
-                _ = writeln!(inside, "to [{}] -> m{m}e{e};", patterns.len());
+                _ = writeln!(inside, "to [{}] -> n{n}in -> m{n}e{e};", patterns.len());
                 patterns.push(format!("dst host {}", f.address));
                 macs.push(format!("{} {}", f.address, mac(f.address)));
                 let others = f.intercepts.iter().filter(|p| p.addr().is_ipv4());
-                intercepts.extend(others.map(|p| (format!("m{m}e{e}"), format!("dst net {p}"))));
+                intercepts.extend(others.map(|p| (format!("n{n}in"), format!("dst net {p}"))));
             }
             _ => wrong.push(too_many(&f.name, open.len())),
         }
@@ -202,7 +208,8 @@ pub fn runs(
         patterns.push(pattern);
     }
     for ((a, from), (b, to)) in links {
-        _ = writeln!(inside, "m{a}e{from} -> m{b}e{to};");
+        let number = |m: usize| flat.get(m).map_or(m, |f| f.number);
+        _ = writeln!(inside, "m{}e{from} -> m{}e{to};", number(a), number(b));
     }
     let Some(first) = first else { return Err(vec!["it has no module".into()]) };
     let (answered, rest) = (macs.join(", "), patterns.len());
@@ -224,26 +231,37 @@ pub fn runs(
     Ok(Runs { script, sandboxes })
 }
 
-/// How a module in a sandbox is joined with the modules' function, and its function. `numbers`: the sandbox's, of the first port that is free, and of the
-/// output where what is for the module leaves.
+/// Where a sandbox is joined with the modules' function.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Joint {
+    /// The number of the sandbox.
+    pub(super) sandbox: usize,
+    /// The first port of the modules' function that is free.
+    pub(super) port: usize,
+    /// The output of `to` where what is for the module leaves.
+    pub(super) pattern: usize,
+    /// The number of the module in the request.
+    pub(super) number: usize,
+}
+
+/// How a module in a sandbox is joined with the modules' function, and its function.
 fn joined(
     m: &Module,
     address: Ipv4Addr,
     place: Place<'_>,
     enforcer: &str,
-    (numbers, pattern): ((usize, usize), usize),
+    at: Joint,
 ) -> Result<(String, OwnFunction), Vec<String>> {
-    let to = format!("to [{pattern}]");
     let Some(stock) = &m.stock else {
-        let f = flat(m, address, place.classes)?;
-        return of_script(&f, enforcer, numbers, &to).map_err(|e| vec![e]);
+        let f = flat((at.number, m), address, place.classes)?;
+        return of_script(&f, enforcer, at).map_err(|e| vec![e]);
     };
     let missing = || vec![format!("there is no image '{}' for modules", stock.image)];
     let template = place.images.get(&stock.image).ok_or_else(missing)?;
     let values = template.arguments(&given(&stock.params, address, place.gateway));
     let text = |e: &weir_model::ValueError| format!("module {}: {}; {}", m.name, e.message, e.help);
     values.map_err(|list| list.iter().map(text).collect::<Vec<_>>())?;
-    Ok(of_image((m, template), (address, place.gateway), enforcer, numbers, &to))
+    Ok(of_image((m, template), (address, place.gateway), enforcer, at))
 }
 
 /// The graph that runs it.
@@ -324,7 +342,7 @@ mod tests {
         let two =
             "a:\nFromNetfront(x) -> ToNetfront(y);\nb:\nFromNetfront(z) -> ToNetfront(z);\na:y -> b:z\n";
         let script = run(two, &[("a", "10.0.0.9"), ("b", "10.0.0.10")]).unwrap();
-        assert!(script.contains("m0e1 -> m1e0;") && !script.contains("m0e1 -> out"), "{script}");
+        assert!(script.contains("m0e1 -> m1e0;") && !script.contains("m0e1 -> n0out"), "{script}");
         assert!(!script.contains("10.0.0.10, -"), "b is reached by a only: {script}");
         let two = "a:\nFromNetfront(x) -> ToNetfront(x); FromNetfront(y) -> Discard;\n";
         let wrong = run(two, &[("a", "10.0.0.9")]).unwrap_err();

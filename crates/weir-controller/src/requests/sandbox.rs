@@ -14,7 +14,7 @@ use weir_model::template::Template;
 use weir_model::value::IpPrefix;
 use weir_topology::Rules;
 
-use super::module::{Flat, elements, mac};
+use super::module::{Flat, Joint, elements, mac};
 
 /// The Ethernet address that modules in sandboxes send to.
 const OUTSIDE: Ipv4Addr = Ipv4Addr::new(0, 0, 0, 1);
@@ -92,17 +92,12 @@ fn kind(m: &Module, images: &BTreeMap<String, Template>) -> &'static str {
     template.map_or("process", |t| t.implementation.kind())
 }
 
-/// The part of the modules' function that a script in a sandbox is joined with, and its function. `number`: of the sandbox. `port`: the first
-/// port of the modules' function that is free. `to` is where what is for the module leaves.
+/// The part of the modules' function that a script in a sandbox is joined with, and its function.
 ///
 /// # Errors
 /// What cannot be run so.
-pub(super) fn of_script(
-    f: &Flat,
-    enforcer: &str,
-    (number, port): (usize, usize),
-    to: &str,
-) -> Result<(String, OwnFunction), String> {
+pub(super) fn of_script(f: &Flat, enforcer: &str, at: Joint) -> Result<(String, OwnFunction), String> {
+    let Joint { sandbox: s, port, pattern, number: n } = at;
     let ends = |class| f.all(class).collect::<Vec<_>>();
     let (open, outs) = (ends("FromNetfront"), ends("ToNetfront"));
     let into = match open.as_slice() {
@@ -112,11 +107,11 @@ pub(super) fn of_script(
     };
     let (inside, outside) = (mac(f.address), mac(OUTSIDE));
     let front = format!(
-        "s{number} :: {enforcer};\n\
-         {to} -> s{number} -> EtherEncap(0x0800, {outside}, {inside}) -> out_{port};\n\
-         in_{port} -> s{number}f0 :: Classifier(12/0800, -) -> Strip(14) -> CheckIPHeader -> [1] s{number};\n\
-         s{number}f0 [1] -> Discard;\n\
-         s{number} [1] -> out;\n"
+        "s{s} :: {enforcer};\n\
+         to [{pattern}] -> n{n}in :: Counter -> s{s} -> EtherEncap(0x0800, {outside}, {inside}) -> out_{port};\n\
+         in_{port} -> s{s}f0 :: Classifier(12/0800, -) -> Strip(14) -> CheckIPHeader -> [1] s{s};\n\
+         s{s}f0 [1] -> Discard;\n\
+         s{s} [1] -> n{n}out :: Counter -> out;\n"
     );
     let mut script = String::new();
     elements(&mut script, 0, &f.graph);
@@ -127,7 +122,7 @@ pub(super) fn of_script(
          Idle -> out :: EtherEncap(0x0800, {inside}, {outside}) -> out_0;\n"
     );
     outs.iter().for_each(|e| _ = writeln!(script, "m0e{e} -> out;"));
-    let ports = vec![("net".to_owned(), format!("m{number}"))];
+    let ports = vec![("net".to_owned(), format!("m{s}"))];
     Ok((front, OwnFunction { ports, body: Body::Script(script) }))
 }
 
@@ -136,29 +131,29 @@ pub(super) fn of_image(
     (m, template): (&Module, &Template),
     (own, gateway): (Ipv4Addr, Ipv4Addr),
     enforcer: &str,
-    (number, port): (usize, usize),
-    to: &str,
+    at: Joint,
 ) -> (String, OwnFunction) {
+    let Joint { sandbox: s, port, pattern, number: n } = at;
     let (outside, [a, b, c, d]) = (mac(OUTSIDE), own.octets());
     let mut front = format!(
-        "s{number} :: {enforcer};\n\
-         {to} -> s{number} -> SetIPAddress({own}) -> s{number}arp :: ARPQuerier({gateway}, {outside}) -> out_{port};\n\
-         s{number} [1] -> out;\n"
+        "s{s} :: {enforcer};\n\
+         to [{pattern}] -> n{n}in :: Counter -> s{s} -> SetIPAddress({own}) -> s{s}arp :: ARPQuerier({gateway}, {outside}) -> out_{port};\n\
+         s{s} [1] -> n{n}out :: Counter -> out;\n"
     );
     let mut ports = Vec::new();
     for (i, p) in template.ports.iter().enumerate() {
-        let (frames, k) = (format!("s{number}f{i}"), port + i);
-        let answers = if i == 0 { format!("[1] s{number}arp") } else { "Discard".into() };
+        let (frames, k) = (format!("s{s}f{i}"), port + i);
+        let answers = if i == 0 { format!("[1] s{s}arp") } else { "Discard".into() };
         _ = writeln!(
             front,
             "in_{k} -> {frames} :: Classifier(12/0806 20/0001 38/{a:02x}{b:02x}{c:02x}{d:02x}, 12/0806 20/0001, 12/0806 20/0002, 12/0800, -);\n\
              {frames} [0] -> Discard;\n\
              {frames} [1] -> ARPResponder(0.0.0.0/0 {outside}) -> out_{k};\n\
              {frames} [2] -> {answers};\n\
-             {frames} [3] -> Strip(14) -> CheckIPHeader -> [1] s{number};\n\
+             {frames} [3] -> Strip(14) -> CheckIPHeader -> [1] s{s};\n\
              {frames} [4] -> Discard;"
         );
-        ports.push((p.name.to_string(), format!("m{number}p{i}")));
+        ports.push((p.name.to_string(), format!("m{s}p{i}")));
     }
     let name = template.name.to_string();
     let params = m.stock.as_ref().map(|s| given(&s.params, own, gateway)).unwrap_or_default();

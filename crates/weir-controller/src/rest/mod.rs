@@ -53,6 +53,7 @@ fn guarded() -> OpenApiRouter<App> {
         .routes(routes!(requests::list, requests::make))
         .routes(routes!(requests::query))
         .routes(routes!(requests::get, requests::end))
+        .routes(routes!(requests::accounting))
         .routes(routes!(policies::list))
         .routes(routes!(policies::get, policies::put, policies::remove))
 }
@@ -135,6 +136,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/queries/{name}", get(queries::get).put(queries::put).delete(queries::delete))
         .route("/measure", post(queries::measure))
         .route("/metrics", get(metrics::get))
+        .route("/usage", get(proxy::usage))
         .route("/events", get(nodes::events))
         .route("/events/kept", get(nodes::kept))
         .route(AT_A_NODE, get(proxy::node))

@@ -12,7 +12,8 @@ use weir_api::domain::{Capability, Domain};
 use weir_api::images::{ImageDetails, ImageList};
 use weir_api::node::DeviceList;
 use weir_api::problem::Problem;
-use weir_auth::{Action, Function};
+use weir_api::usage::{GraphUsage, UsageList};
+use weir_auth::{Action, Function, Graph};
 use weir_rest::body::{Received, bytes};
 use weir_rest::extract::Path;
 use weir_rest::login::Caller;
@@ -227,6 +228,16 @@ pub(super) async fn devices(State(app): State<App>, caller: Caller) -> Result<Js
         devices.extend(named);
     }
     Ok(Json(DeviceList { devices }))
+}
+
+/// What graphs have taken, on each node that they are on.
+pub(super) async fn usage(State(app): State<App>, caller: Caller) -> Result<Json<UsageList>, Problem> {
+    caller.may(&Action::ReadMetrics)?;
+    let lists = each::<UsageList>(&app, "/usage").await;
+    let all = lists.into_values().flat_map(|list| list.graphs);
+    let may =
+        |g: &GraphUsage| caller.can(&Action::ReadGraph(Graph { id: &g.graph, tenant: g.tenant.as_deref() }));
+    Ok(Json(UsageList { graphs: all.filter(may).collect() }))
 }
 
 /// What the domain is to others: one big switch, with the end points of all nodes, as `NODE:INTERFACE`.

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use utoipa::IntoParams;
+use weir_api::accounting::AccountingList;
 use weir_api::problem::Problem;
 use weir_api::requests::{RequestAnswer, RequestDetails, RequestList};
 use weir_auth::{Action, Graph};
@@ -15,6 +16,7 @@ use weir_rest::login::Caller;
 use weir_rest::to_the_end;
 
 use super::App;
+use crate::controller::now;
 use crate::requests::{Kept, id, number};
 
 /// What may be said of a request.
@@ -25,6 +27,17 @@ pub(super) struct Options {
     /// After so many seconds it ends by itself, whatever the request says.
     #[param(minimum = 1)]
     lifetime: Option<u64>,
+}
+
+/// What may be said of accounts.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    /// Of this request only.
+    request: Option<String>,
+    /// Without modules that ended before that, in seconds since the epoch.
+    since: Option<u64>,
 }
 
 /// A request that is not there yet.
@@ -150,4 +163,27 @@ pub(super) async fn end(
     caller.may(&Action::DeleteGraph(Graph { id: &asked, tenant: kept.answer.tenant.as_deref() }))?;
     to_the_end(async move { app.end_request(number, caller.principal()).await }).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// What modules of requests have taken, those that run and those that ended in the last 400 days. Tenants get theirs.
+#[utoipa::path(get, path = "/accounting", tag = "requests", operation_id = "accounting", params(Which), responses(
+    (status = 200, body = AccountingList, description = "The records."),
+    (status = 400, body = Problem, content_type = "application/problem+json", description = "A parameter is wrong."),
+))]
+pub(super) async fn accounting(
+    State(app): State<App>,
+    caller: Caller,
+    Query(which): Query<Which>,
+) -> Result<Json<AccountingList>, Problem> {
+    caller.may(&Action::ListGraphs)?;
+    // Times that the store cannot have are of no module.
+    let since = which.since.unwrap_or_default().min(i64::MAX as u64);
+    let accounts = app.blocking(move |s| s.accounts_since(since)).await?;
+    let at = now();
+    let records = accounts.into_iter().map(|(ended, account)| account.record(ended, at));
+    let seen = records.filter(|r| {
+        let graph = Graph { id: &r.request, tenant: r.tenant.as_deref() };
+        which.request.as_ref().is_none_or(|id| r.request == *id) && caller.can(&Action::ReadGraph(graph))
+    });
+    Ok(Json(AccountingList { records: seen.collect() }))
 }

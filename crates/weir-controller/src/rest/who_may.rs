@@ -93,6 +93,8 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("get /queries/{name}", "/queries/nobody", "", "x x x x x x x"),
     ("put /queries/{name}", "/queries/new", QUERY, "x x x x x - -"),
     ("post /measure", "/measure", QUESTION, "x x x x x - -"),
+    ("get /usage", "/usage", "", "x x x x x x x"),
+    ("get /accounting", "/accounting", "", "x x x x x x x"),
     ("get /tenants", "/tenants", "", "x x x x x x x"),
     ("get /tenants/{name}", "/tenants/acme", "", "x x x x - - -"),
     ("get /whoami", "/whoami", "", "x x x x x x x"),
@@ -182,7 +184,7 @@ fn request(controller: &Controller) {
     let access = Access { if_name: "lan".into(), vlan: None };
     controller.edit(|v| {
         v.graphs.insert("request-1".into(), v.graphs["fw"].clone());
-        v.requests.insert(1, Kept { answer, request: String::new(), access });
+        v.requests.insert(1, Kept { answer, request: String::new(), access, since: 0 });
     });
 }
 

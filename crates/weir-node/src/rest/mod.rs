@@ -59,6 +59,7 @@ fn guarded() -> OpenApiRouter<App> {
         .routes(routes!(devices::list))
         .routes(routes!(devices::domain))
         .routes(routes!(metrics::get))
+        .routes(routes!(metrics::usage))
         .routes(routes!(streams::events))
         .routes(routes!(streams::kept))
         .routes(routes!(streams::trace))

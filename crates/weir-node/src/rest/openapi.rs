@@ -171,6 +171,7 @@ mod tests {
             "get /queries/{name}",
             "get /tenants",
             "get /tenants/{name}",
+            "get /usage",
             "get /whoami",
             "post /graphs",
             "post /graphs/{id}/capture",

@@ -239,6 +239,8 @@ pub(crate) enum Command {
     Request(requests::Args),
     /// Ask what would be answered to a request, or whether requirements hold on the network; nothing is started
     Query(requests::QueryArgs),
+    /// List what modules of requests have taken: time, packets, bytes, processor time, memory
+    Accounting(requests::AccountingArgs),
     /// List what was changed on a node, and what was refused: who, what, before and after; or follow it
     Audit(audit::Args),
     /// Print who one is to a node
@@ -353,6 +355,7 @@ impl Command {
             Command::Policy(a) => policy::run(&a, ui),
             Command::Request(a) => requests::run(&a, ui),
             Command::Query(a) => requests::query(&a, ui),
+            Command::Accounting(a) => requests::accounting(&a, ui),
             Command::Audit(a) => audit::run(&a, ui),
             Command::Whoami(a) => whoami::run(&a, ui),
             Command::Sign(a) => whoami::sign_request(&a, ui),

@@ -1,7 +1,8 @@
-//! `weir request` and `weir query`.
+//! `weir request`, `weir query` and `weir accounting`.
 
 use std::path::PathBuf;
 
+use weir_api::accounting::AccountingRecord;
 use weir_api::requests::RequestAnswer;
 
 use super::read;
@@ -33,6 +34,60 @@ pub(crate) struct QueryArgs {
     file: PathBuf,
     #[command(flatten)]
     node: NodeArgs,
+}
+
+/// Options of `weir accounting`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AccountingArgs {
+    /// Of this request only
+    #[arg(long, value_name = "ID")]
+    request: Option<String>,
+    /// Without modules that ended before that, in seconds since 1970
+    #[arg(long, value_name = "SECONDS")]
+    since: Option<u64>,
+    /// One record a line, as JSON
+    #[arg(long)]
+    lines: bool,
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+pub(crate) fn accounting(args: &AccountingArgs, ui: &Ui) -> Result<(), Failure> {
+    let client = args.node.client()?;
+    let records = client.accounting(args.request.as_deref(), args.since)?.records;
+    if args.lines {
+        let line = |r: &AccountingRecord| serde_json::to_string(r).unwrap_or_default() + "\n";
+        let lines: String = records.iter().map(line).collect();
+        return Ok(ui.print(&records, || lines)?);
+    }
+    Ok(ui.print(&records, || accounts(&records))?)
+}
+
+fn accounts(records: &[AccountingRecord]) -> String {
+    if records.is_empty() {
+        return "no modules ran\n".into();
+    }
+    let head = ["REQUEST", "MODULE", "TENANT", "NODE", "KIND", "SECONDS", "STATE", "PACKETS IN", "BYTES IN"];
+    let head = head.iter().chain(&["PACKETS OUT", "BYTES OUT", "CPU S", "MEMORY"]);
+    let mut rows = vec![head.map(|h| (*h).to_owned()).collect::<Vec<_>>()];
+    for r in records {
+        rows.push(vec![
+            r.request.clone(),
+            r.module.clone(),
+            r.tenant.clone().unwrap_or_else(|| "-".into()),
+            r.node.clone(),
+            r.kind.clone(),
+            r.seconds.to_string(),
+            if r.ended.is_some() { "ended" } else { "running" }.to_owned(),
+            r.packets_in.to_string(),
+            r.bytes_in.to_string(),
+            r.packets_out.to_string(),
+            r.bytes_out.to_string(),
+            format!("{:.3}", r.cpu as f64 / 1e6),
+            r.memory.to_string(),
+        ]);
+    }
+    table(&rows, &[5, 7, 8, 9, 10, 11, 12])
 }
 
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {

@@ -108,3 +108,55 @@ fn a_program_of_which_nothing_is_known_answers_from_a_sandbox() {
     domain.weir(&["request", "--end", made["id"].as_str().unwrap(), "--context", "video"]).ok();
     assert!(domain.ps().is_empty());
 }
+
+/// It answers who asks.
+const ECHO: &str = "FromNetfront() -> IPFilter(allow udp) -> IPMirror -> ToNetfront();\n";
+
+#[test]
+fn accounts_outlive_whoever_is_killed() {
+    let lab = lab(false);
+    let (mut domain, mut nodes) = domain(&lab);
+    let offer = lab.path("offer.yaml");
+    let file = lab.write("echo.click", ECHO);
+    let made = asked(&domain, &file);
+    let id = made["id"].as_str().unwrap().to_owned();
+    let account = |domain: &Domain<'_>, who: &str| -> Value {
+        let out = domain.weir(&["accounting", "--lines", "--request", &id, "--context", who]).ok();
+        let mut lines = out.lines().filter(|l| l.starts_with('{'));
+        let record = lines.next().map_or(Value::Null, |l| serde_json::from_str(l).unwrap());
+        assert_eq!(lines.next(), None);
+        record
+    };
+    let ask = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(20); s.connect(('10.5.1.9', 7))\n\
+        for i in range(100): s.send(b'?'); assert s.recv(9) == b'?'";
+    let ask = || drop(lab.ns("h1").run(&["/usr/bin/python3", "-c", ask]).ok());
+    let counted = |domain: &Domain<'_>, n: u64| {
+        until("the account", || account(domain, "video")["packets_in"] == n);
+        let r = account(domain, "video");
+        assert_eq!(
+            (&r["packets_out"], &r["bytes_in"], &r["bytes_out"]),
+            (&n.into(), &(29 * n).into(), &(29 * n).into()),
+            "{r}"
+        );
+    };
+    ask();
+    counted(&domain, 100);
+    domain.restart(&["--requests", &offer]);
+    ask();
+    counted(&domain, 200);
+    nodes[0].signal("KILL");
+    until("its end", || !nodes[0].runs());
+    ask();
+    nodes[0] = domain.node("n1", None);
+    counted(&domain, 300);
+    // Who is not the tenant is not told.
+    assert_eq!(account(&domain, "acme"), Value::Null);
+    assert_eq!(account(&domain, "home")["tenant"], "video");
+    domain.weir(&["request", "--end", &id, "--context", "video"]).ok();
+    let r = account(&domain, "video");
+    let [began, ended, seconds] = ["began", "ended", "seconds"].map(|f| r[f].as_u64().unwrap());
+    assert_eq!((ended - began, &r["packets_in"]), (seconds, &300.into()), "{r}");
+    domain.restart(&["--requests", &offer]);
+    assert_eq!(account(&domain, "video"), r, "what ended stays as it was");
+    assert!(domain.weir(&["accounting"]).ok().contains("ended"));
+}

@@ -5,6 +5,77 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 
+class AccountingRecord(BaseModel):
+    """
+    What a module has taken, from its beginning on. Numbers only grow, also when the node, its data plane or the controller end and begin again.
+    """
+
+    began: Annotated[int, Field(ge=0)]
+    """
+    When it began, in seconds since the epoch.
+    """
+    bytes_in: Annotated[int, Field(ge=0)]
+    """
+    Bytes of these, from the IP header on.
+    """
+    bytes_out: Annotated[int, Field(ge=0)]
+    """
+    Bytes of these.
+    """
+    counted: Annotated[int, Field(ge=0)]
+    """
+    Until when the numbers are, in seconds since the epoch.
+    """
+    cpu: Annotated[int, Field(ge=0)]
+    """
+    Processor time in microseconds. Of a module in the data plane it is an estimate: its share of what was measured there.
+    """
+    ended: Annotated[int | None, Field(ge=0)] = None
+    """
+    When it ended; one that runs has not.
+    """
+    kind: str
+    """
+    The kind of function that it is: `click`, or that of its sandbox.
+    """
+    memory: Annotated[int, Field(ge=0)]
+    """
+    Bytes of memory that it had last; of a module in the data plane those of its tables.
+    """
+    memory_seconds: Annotated[int, Field(ge=0)]
+    """
+    Sum over its seconds of the bytes that it had.
+    """
+    module: str
+    """
+    The module.
+    """
+    node: str
+    """
+    The node.
+    """
+    packets_in: Annotated[int, Field(ge=0)]
+    """
+    Packets that came to it.
+    """
+    packets_out: Annotated[int, Field(ge=0)]
+    """
+    Packets that left it, and its enforcer.
+    """
+    request: str
+    """
+    The request.
+    """
+    seconds: Annotated[int, Field(ge=0)]
+    """
+    How long it ran, or has run so far.
+    """
+    tenant: str | None = None
+    """
+    Whose it is; without one it is the operator's.
+    """
+
+
 class CapableImage(BaseModel):
     """
     An image that has a capability.
@@ -241,6 +312,29 @@ class ElementTime(BaseModel):
     """
 
 
+class ElementUsage(BaseModel):
+    """
+    What an element has taken.
+    """
+
+    bytes: Annotated[int, Field(ge=0)]
+    """
+    Bytes of these.
+    """
+    cycles: Annotated[int, Field(ge=0)]
+    """
+    Cycles of the batches that were measured.
+    """
+    memory: Annotated[int, Field(ge=0)]
+    """
+    Bytes of memory of its tables.
+    """
+    packets: Annotated[int, Field(ge=0)]
+    """
+    Packets that passed, if it is a `Counter`.
+    """
+
+
 class Flow(BaseModel):
     """
     A class of packets between two access points, with one of them.
@@ -292,6 +386,29 @@ class FlowCache(BaseModel):
     table: str
     """
     The table that is looked up in, with its element.
+    """
+
+
+class FunctionUsage(BaseModel):
+    """
+    What a function has taken.
+    """
+
+    cpu: Annotated[int | None, Field(ge=0)] = None
+    """
+    Processor time, in microseconds, of one that is not inline. It counts from 0 when the function is started again.
+    """
+    elements: dict[str, ElementUsage] | None = None
+    """
+    Its elements, by name, if it is inline and there is something to say of them.
+    """
+    kind: str
+    """
+    The kind of function.
+    """
+    memory: Annotated[int | None, Field(ge=0)] = None
+    """
+    Bytes of memory, of one that is not inline.
     """
 
 
@@ -663,6 +780,25 @@ class Placement(BaseModel):
     tunnels: list[str] | None = None
     """
     The tunnels between the nodes.
+    """
+
+
+class PlaneUsage(BaseModel):
+    """
+    A data plane, which all graphs of a node share.
+    """
+
+    cpu: Annotated[int, Field(ge=0)]
+    """
+    Processor time that it took, in microseconds.
+    """
+    cycles: Annotated[int, Field(ge=0)]
+    """
+    Cycles that were measured in elements of all graphs: the share of an element in these is its share of the time.
+    """
+    process: str
+    """
+    Which process it is: another one counts from 0.
     """
 
 
@@ -1151,6 +1287,17 @@ class WhoAmI(BaseModel):
     """
 
 
+class AccountingList(BaseModel):
+    """
+    What modules have taken.
+    """
+
+    records: list[AccountingRecord]
+    """
+    By request, in the order in which they came, and by module.
+    """
+
+
 class AppliedGraph(BaseModel):
     """
     What became of one document of a list.
@@ -1635,6 +1782,29 @@ class GraphSummary(State):
     tenant: str | None = None
     """
     The tenant that it belongs to.
+    """
+
+
+class GraphUsage(BaseModel):
+    """
+    What a graph has taken.
+    """
+
+    functions: dict[str, FunctionUsage]
+    """
+    By function.
+    """
+    graph: str
+    """
+    The graph.
+    """
+    plane: PlaneUsage
+    """
+    The data plane that counts.
+    """
+    tenant: str | None = None
+    """
+    Its tenant.
     """
 
 
@@ -2136,6 +2306,17 @@ class TenantList(BaseModel):
     tenants: list[Tenant]
     """
     By name.
+    """
+
+
+class UsageList(BaseModel):
+    """
+    What graphs have taken.
+    """
+
+    graphs: list[GraphUsage]
+    """
+    By graph; at a controller once for each node that a graph is on.
     """
 
 
