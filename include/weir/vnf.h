@@ -40,6 +40,8 @@ typedef enum {
   ERROR = 3,
   // The loop of a core begins: once a core, on its thread, registered with connection 0.
   START = 4,
+  // All that waited to be sent on a connection because its peer (or the network) was slow is sent.
+  SENT = 5,
 } VnfEvent;
 
 // Where state is kept.
@@ -214,7 +216,7 @@ int createClient(const char *ip, int port, int protocol);
 // connection: of a server (before startEventLoop): for all connections that it accepts, each with its own number. Of a connection (in a
 // callback on its core): for that one. 0 (before startEventLoop): for the function itself, START and ERROR (VNF_BLOCKED, with the
 // connection, VNF_LEAKED; if nothing is registered, they are lines on standard error).
-// event: READ, ACCEPT (of servers), ERROR, START (of 0).
+// event: READ, ACCEPT (of servers), ERROR, SENT, START (of 0).
 //
 // Events of a connection come in their order and on its core's thread; no two callbacks of a core run at once. A callback must not wait
 // for anything: the other connections of its core wait for it. ERROR with VNF_PEER_CLOSED: the peer sends no more, but may still read;
@@ -234,6 +236,17 @@ int registerCallback(int connection,
 // Returns 0 or an error, with which nothing is sent: VNF_NO_CALLBACK, VNF_BUFFER, VNF_SIZE (the buffer stays), VNF_CONNECTION,
 // VNF_QUEUE_FULL.
 int sendData(int connection, char *packet, size_t length);
+
+// Bytes that wait to be sent on a connection, at most 4 MiB; SENT is called when there are none any more. In a callback.
+//
+// Returns them or an error: VNF_NO_CALLBACK, VNF_CONNECTION.
+int vnfQueued(int connection);
+
+// Has no data of a connection come for now (paused is not 0), or has it come again (0): a function that passes data on to a slower peer
+// lets the kernel hold up the faster one. Nothing is lost. Peers of UDP servers cannot be held up. In a callback.
+//
+// Returns 0 or an error: VNF_NO_CALLBACK, VNF_CONNECTION.
+int vnfPause(int connection, int paused);
 
 // C7. Closes a connection once all that was sent before is out. Its request objects are unlinked now, and no callback comes any more.
 // In a callback.

@@ -37,7 +37,7 @@ pub unsafe extern "C" fn createClient(ip: *const c_char, port: c_int, protocol: 
 /// connection: of a server (before startEventLoop): for all connections that it accepts, each with its own number. Of a connection (in a
 /// callback on its core): for that one. 0 (before startEventLoop): for the function itself, START and ERROR (VNF_BLOCKED, with the
 /// connection, VNF_LEAKED; if nothing is registered, they are lines on standard error).
-/// event: READ, ACCEPT (of servers), ERROR, START (of 0).
+/// event: READ, ACCEPT (of servers), ERROR, SENT, START (of 0).
 ///
 /// Events of a connection come in their order and on its core's thread; no two callbacks of a core run at once. A callback must not wait
 /// for anything: the other connections of its core wait for it. ERROR with VNF_PEER_CLOSED: the peer sends no more, but may still read;
@@ -53,6 +53,7 @@ pub extern "C" fn registerCallback(connection: c_int, event: c_int, callback: Vn
             e if e == VnfEvent::READ as c_int && !general => callbacks.read = callback,
             e if e == VnfEvent::ACCEPT as c_int && server => callbacks.accept = callback,
             e if e == VnfEvent::ERROR as c_int => callbacks.error = callback,
+            e if e == VnfEvent::SENT as c_int && !general => callbacks.sent = callback,
             e if e == VnfEvent::START as c_int && general => callbacks.start = callback,
             _ => return Err(VNF_ARGUMENT.into()),
         }
@@ -94,6 +95,28 @@ pub extern "C" fn sendData(connection: c_int, packet: *mut c_char, length: usize
         let mut buffer = buffer.ok_or(VNF_BUFFER)?;
         buffer.set_len(length);
         core.send(function.known(connection)?.connection, buffer).map_err(refused)
+    }))
+}
+
+/// Bytes that wait to be sent on a connection, at most 4 MiB; SENT is called when there are none any more. In a callback.
+///
+/// Returns them or an error: VNF_NO_CALLBACK, VNF_CONNECTION.
+#[unsafe(no_mangle)]
+pub extern "C" fn vnfQueued(connection: c_int) -> c_int {
+    let queued = with_function(|function, core| {
+        Ok(core.queued(function.known(connection)?.connection).map_err(refused)? as c_int)
+    });
+    report(queued, |error| error)
+}
+
+/// Has no data of a connection come for now (paused is not 0), or has it come again (0): a function that passes data on to a slower peer
+/// lets the kernel hold up the faster one. Nothing is lost. Peers of UDP servers cannot be held up. In a callback.
+///
+/// Returns 0 or an error: VNF_NO_CALLBACK, VNF_CONNECTION.
+#[unsafe(no_mangle)]
+pub extern "C" fn vnfPause(connection: c_int, paused: c_int) -> c_int {
+    status(with_function(|function, core| {
+        core.pause(function.known(connection)?.connection, paused != 0).map_err(refused)
     }))
 }
 

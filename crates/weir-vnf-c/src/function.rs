@@ -252,6 +252,12 @@ impl weir_vnf::Function for Function {
         self.settle(core);
     }
 
+    fn sent(&mut self, core: &mut Core<Self>, connection: Connection) {
+        let number = self.number(connection);
+        self.call(core, number, self.callbacks(number).sent, NOTHING, 0);
+        self.settle(core);
+    }
+
     fn error(&mut self, core: &mut Core<Self>, connection: Connection, error: &Error) {
         let number = self.number(connection);
         self.call(core, number, self.callbacks(number).error, NOTHING, crate::errors::number(error));

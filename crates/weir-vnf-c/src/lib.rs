@@ -17,7 +17,7 @@ mod setup;
 mod state;
 mod types;
 
-pub use connection::{closeConn, createClient, registerCallback, sendData};
+pub use connection::{closeConn, createClient, registerCallback, sendData, vnfPause, vnfQueued};
 pub use errors::{VnfError, vnfErrorText, vnfLastError};
 pub use notice::registerforNotification;
 pub use packet::{getPktBuf, setPktDNE, unsetPktDNE};

@@ -58,13 +58,14 @@ pub(crate) struct Callbacks {
     pub(crate) accept: VnfCallback,
     pub(crate) error: VnfCallback,
     pub(crate) start: VnfCallback,
+    pub(crate) sent: VnfCallback,
 }
 
 static SETUP: Mutex<Setup> = Mutex::new(Setup {
     vnf: None,
     plan: Plan {
         servers: Vec::new(),
-        general: Callbacks { read: None, accept: None, error: None, start: None },
+        general: Callbacks { read: None, accept: None, error: None, start: None, sent: None },
         request_sizes: Vec::new(),
         notified: Vec::new(),
         cores: 0,

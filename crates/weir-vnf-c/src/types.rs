@@ -29,6 +29,8 @@ pub enum VnfEvent {
     ERROR = 3,
     /// The loop of a core begins: once a core, on its thread, registered with connection 0.
     START = 4,
+    /// All that waited to be sent on a connection because its peer (or the network) was slow is sent.
+    SENT = 5,
 }
 
 /// Where state is kept.

@@ -199,6 +199,22 @@ impl<F: Function> Core<F> {
         }
     }
 
+    /// Bytes that wait to be sent on a connection. [`Function::sent`] is called when there are none any more.
+    pub fn queued(&mut self, connection: Connection) -> Result<usize, Error> {
+        Ok(self.socket(connection)?.queued)
+    }
+
+    /// Has no data of a connection come for now, or has it come again: a function that passes data on to a slower peer lets the kernel hold
+    /// up the faster one. Nothing is lost. Peers of UDP servers cannot be held up.
+    pub fn pause(&mut self, connection: Connection, paused: bool) -> Result<(), Error> {
+        let socket = self.socket(connection)?;
+        if socket.paused && !paused {
+            self.again.push(Token(connection.index as usize));
+        }
+        self.socket(connection)?.paused = paused;
+        Ok(())
+    }
+
     /// Closes a connection once all that was sent before is out. Its request objects are unlinked now, and no callback comes any more.
     /// A peer that reads nothing holds the connection's buffers, at most [`SEND_LIMIT`] bytes, until it ends or resets.
     pub fn close(&mut self, connection: Connection) -> Result<(), Error> {

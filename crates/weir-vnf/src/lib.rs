@@ -90,6 +90,11 @@ pub trait Function: Sized + 'static {
     /// Data has come. TCP is a stream: the buffer may hold a part of a message, or several. A datagram of UDP is in one buffer.
     fn read(&mut self, core: &mut Core<Self>, connection: Connection, data: Buffer);
 
+    /// All that waited to be sent on a connection because its peer (or the network) was slow is sent.
+    fn sent(&mut self, core: &mut Core<Self>, connection: Connection) {
+        let _ = (core, connection);
+    }
+
     /// The peer will send nothing more ([`Error::PeerClosed`]), or the connection failed. After a failure it is closed by the library when
     /// this returns. After `PeerClosed` it is closed at once if no request object is linked to it, else when the last is unlinked: so a
     /// peer that half-closes behind its request gets its reply. After [`Error::TooLong`] the connection goes on.

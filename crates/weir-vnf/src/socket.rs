@@ -135,6 +135,8 @@ pub(crate) struct Socket {
     /// The peer sends no more, or (of a peer of a UDP server) there is nothing that says when it does not: the connection lasts as long
     /// as its request objects.
     pub(crate) ended: bool,
+    /// The function wants no data for now.
+    pub(crate) paused: bool,
     /// Closed by the function; still here until all is sent.
     pub(crate) closing: bool,
     /// Request objects that are linked to it, the oldest link first.
@@ -152,6 +154,7 @@ impl Socket {
             transport,
             generation,
             server,
+            paused: false,
             closing: false,
             requests: SmallVec::new(),
             queue: VecDeque::new(),
@@ -174,8 +177,8 @@ impl Socket {
     /// Whether data can come by it.
     pub(crate) fn is_readable(&self) -> bool {
         match self.transport {
-            Transport::Tcp { connected, .. } => connected && !self.ended,
-            Transport::Udp(_) => true,
+            Transport::Tcp { connected, .. } => connected && !self.ended && !self.paused,
+            Transport::Udp(_) => !self.paused,
             Transport::Peer(_) => false,
         }
     }

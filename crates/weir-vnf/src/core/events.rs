@@ -224,12 +224,16 @@ impl<F: Function> Core<F> {
     /// A connection was made, or failed to be, or takes more data.
     fn writable(&mut self, function: &mut F, token: Token) {
         let Some(socket) = self.sockets.get_mut(token.0) else { return };
+        let waited = !socket.is_flushed();
         let outcome = socket.check_connected().and_then(|()| socket.flush());
         let (done, generation) = (socket.closing && socket.is_flushed(), socket.generation);
         let connection = self.name(token.0, generation);
         match outcome {
             Err(error) => self.fail(function, connection, &error),
             Ok(()) if done => self.remove(connection),
+            Ok(()) if waited && self.queued(connection).is_ok_and(|bytes| bytes == 0) => {
+                self.call(function, Some(connection), |f, core| f.sent(core, connection));
+            }
             Ok(()) => {}
         }
     }

@@ -1,0 +1,42 @@
+//! The programs of `examples/vnf` that are written in C, with the library (and AddressSanitizer) and without.
+
+#[path = "../../weir-vnf/tests/examples/mod.rs"]
+mod examples;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn compile(name: &str, to: &Path) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let this = std::env::current_exe().expect("this program has a path");
+    let libraries = this.parent().expect("it is in a folder");
+    let program = to.join(name.replace(['/', '.'], "-"));
+    let out = Command::new("cc")
+        .args(["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"])
+        .arg("-I")
+        .arg(root.join("include"))
+        .arg(root.join("examples/vnf").join(name))
+        .arg("-o")
+        .arg(&program)
+        .arg(libraries.join("libweirvnf.a"))
+        .args(["-lpthread", "-ldl", "-lm"])
+        .output()
+        .expect("there is a compiler");
+    assert!(out.status.success(), "{name}: {}", String::from_utf8_lossy(&out.stderr));
+    program
+}
+
+#[test]
+fn the_chain_of_figure_2() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let [a, b, c, b_without, c_without] =
+        ["a.c", "b.c", "c.c", "without/b.c", "without/c.c"].map(|name| compile(name, folder.path()));
+    examples::chain(&a, &b, &c);
+    examples::chain(&a, &b_without, &c_without);
+}
+
+#[test]
+fn the_reverse_proxy() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    examples::proxy(&compile("proxy.c", folder.path()));
+}

@@ -1,0 +1,154 @@
+//! What the programs of `examples/vnf` promise, in any language: also used by the tests of `weir-vnf-c`.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// A port that nobody listens at.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is there");
+    listener.local_addr().expect("it is bound").port()
+}
+
+/// A server that runs.
+pub struct Server(Child);
+
+impl Server {
+    /// Starts a program whose first argument is its port, and waits until it listens.
+    pub fn start(program: &Path, arguments: &[u16]) -> Self {
+        let child = Command::new(program)
+            .args(arguments.iter().map(ToString::to_string))
+            .spawn()
+            .unwrap_or_else(|e| panic!("{} was built: {e}", program.display()));
+        let server = Self(child);
+        let begun = Instant::now();
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, arguments[0])).is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{} listens", program.display());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        server
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The chain of figure 2: each request has its answer; when C is down, A hears of it, and when C is back, it has answers again.
+pub fn chain(a: &Path, b: &Path, c: &Path) {
+    let (b_port, c_port) = (free_port(), free_port());
+    let run = || Command::new(a).args([&b_port.to_string(), "8", "2000"]).output().expect("A was built");
+    let b = Server::start(b, &[b_port, c_port]);
+    let without_c = run();
+    assert!(!without_c.status.success(), "A has no answers");
+    for _ in 0..2 {
+        let c = Server::start(c, &[c_port]);
+        let out = run();
+        assert_eq!(String::from_utf8_lossy(&out.stdout), "2000 right answers\n");
+        assert!(out.status.success());
+        drop(c);
+    }
+    drop(b);
+}
+
+fn curl(arguments: &[&str]) -> (String, Vec<u8>) {
+    let out = Command::new("curl")
+        .args(["--silent", "--show-error", "--max-time", "60", "--write-out", "%{stderr}%{http_code}"])
+        .args(arguments)
+        .output()
+        .expect("curl is there");
+    (String::from_utf8_lossy(&out.stderr).into_owned(), out.stdout)
+}
+
+fn talk(port: u16, parts: &[&[u8]]) -> String {
+    let mut stream = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).expect("it listens");
+    stream.set_nodelay(true).expect("it is open");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("not zero");
+    for part in parts {
+        stream.write_all(part).expect("it reads");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// The reverse proxy, between curl and a web server, and between peers that behave badly.
+pub fn proxy(program: &Path) {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    // More than what the library keeps for a slow reader.
+    let large: Vec<u8> = (0..20_000_000u32).flat_map(|n| (n as u8 ^ (n >> 8) as u8).to_le_bytes()).collect();
+    std::fs::write(folder.path().join("large"), &large).expect("it can be written");
+    std::fs::write(folder.path().join("small"), "hello\n").expect("it can be written");
+    let (port, web_port) = (free_port(), free_port());
+    let _proxy = Server::start(program, &[port, web_port]);
+    let url = |path: &str| format!("http://127.0.0.1:{port}/{path}");
+
+    assert_eq!(curl(&[&url("small")]), ("502".to_owned(), vec![]));
+    let web = Command::new("python3")
+        .args(["-m", "http.server", "--bind", "127.0.0.1", &web_port.to_string(), "--directory"])
+        .arg(folder.path())
+        .stderr(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("python3 is there");
+    let web = Server(web);
+    while TcpStream::connect((Ipv4Addr::LOCALHOST, web_port)).is_err() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(curl(&[&url("small")]), ("200".to_owned(), b"hello\n".to_vec()));
+    assert_eq!(curl(&[&url("none")]).0, "404");
+    assert_eq!(curl(&["--head", &url("small")]).0, "200");
+    assert_eq!(curl(&["--http1.0", &url("small")]).1, b"hello\n");
+    let (status, body) = curl(&[&url("large")]);
+    assert!(status == "200" && body == large, "{status}, {} bytes", body.len());
+    // A client that reads nothing for a while holds up the server, and loses nothing.
+    let mut slow = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+    slow.write_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n").expect("it reads");
+    slow.shutdown(Shutdown::Write).expect("it is open");
+    let fast = curl(&[&url("large")]);
+    assert!(fast.1 == large, "others go on");
+    std::thread::sleep(Duration::from_millis(300));
+    let mut answer = Vec::new();
+    slow.read_to_end(&mut answer).expect("the rest comes");
+    assert!(answer.ends_with(&large) && answer.len() < large.len() + 1000);
+
+    // A head in pieces; a head that is too long; one that is none; a client that gives up.
+    let pieces: Vec<&[u8]> =
+        b"GET /small HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n\r\n".chunks(7).collect();
+    assert!(talk(port, &pieces).ends_with("\r\n\r\nhello\n"));
+    let long = [&b"GET / HTTP/1.1\r\nX: "[..], &[b'x'; 16384]].concat();
+    assert!(talk(port, &[&long]).starts_with("HTTP/1.1 431 "));
+    assert!(talk(port, &[b"GET /\0 HTTP/1.1\r\n\r\n"]).starts_with("HTTP/1.1 400 "));
+    drop(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens"));
+    drop(web);
+
+    // What the server gets, and a body that goes on behind the head.
+    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, web_port)).expect("the port is free again");
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = server.accept().expect("the proxy asks");
+        let mut request = Vec::new();
+        while !request.ends_with(b"0123456789") {
+            let mut part = [0; 4096];
+            let length = stream.read(&mut part).expect("the proxy sends");
+            assert!(length > 0, "the proxy sends all");
+            request.extend_from_slice(&part[..length]);
+        }
+        stream.write_all(b"HTTP/1.1 201 Created\r\nConnection: close\r\n\r\nmade").expect("the proxy reads");
+        String::from_utf8(request).expect("it is text")
+    });
+    let request: [&[u8]; 3] = [
+        b"POST /new HTTP/1.1\r\nHost: x\r\nCONNECTION: Keep-Alive\r\nContent-Length: 15\r\n\r\nabcde",
+        b"01234",
+        b"56789",
+    ];
+    assert!(talk(port, &request).ends_with("\r\n\r\nmade"));
+    let got = server.join().expect("the server ends well");
+    let expected = "POST /new HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\nVia: 1.1 weir\r\nConnection: close\r\n\r\nabcde0123456789";
+    assert_eq!(got, expected);
+}
