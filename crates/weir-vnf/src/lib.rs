@@ -42,6 +42,11 @@
 
 #![forbid(unsafe_code)]
 
+/// The page of the manual; its code in Rust is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/vnf.md")]
+mod manual {}
+
 mod buffer;
 mod core;
 mod notices;
