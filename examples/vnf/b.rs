@@ -65,12 +65,17 @@ impl Function for B {
     }
 }
 
+/// Serves at a port, and asks C at another, with so many loops.
+pub fn serve(port: u16, c: u16, cores: usize) -> Result<(), Error> {
+    let c = (Ipv4Addr::LOCALHOST, c).into();
+    let mut vnf = Vnf::new(cores);
+    vnf.server((Ipv4Addr::LOCALHOST, port).into(), Protocol::Tcp, None)?;
+    vnf.start(move || B { c })?.wait()
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let port: u16 = arguments.next().ok_or("usage: b PORT PORT-OF-C")?.parse()?;
-    let c: u16 = arguments.next().ok_or("usage: b PORT PORT-OF-C")?.parse()?;
-    let c = (Ipv4Addr::LOCALHOST, c).into();
-    let mut vnf = Vnf::new(std::thread::available_parallelism()?.into());
-    vnf.server((Ipv4Addr::LOCALHOST, port).into(), Protocol::Tcp, None)?;
-    Ok(vnf.start(move || B { c })?.wait()?)
+    let mut next = || arguments.next().ok_or("usage: b PORT PORT-OF-C");
+    let (port, c): (u16, u16) = (next()?.parse()?, next()?.parse()?);
+    Ok(serve(port, c, std::thread::available_parallelism()?.into())?)
 }

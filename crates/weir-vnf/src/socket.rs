@@ -174,6 +174,10 @@ impl Socket {
         self.queued = 0;
     }
 
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self.transport, Transport::Tcp { .. })
+    }
+
     /// Whether data can come by it.
     pub(crate) fn is_readable(&self) -> bool {
         match self.transport {
@@ -206,11 +210,39 @@ impl Socket {
     }
 
     /// Sends as much as the kernel takes.
-    pub(crate) fn flush(&mut self) -> Result<(), Error> {
-        let Transport::Tcp { stream, connected: true } = &mut self.transport else { return Ok(()) };
+    fn flush(&mut self) -> Result<(), Error> {
+        match &self.transport {
+            Transport::Tcp { connected: true, .. } => self.write(),
+            _ => Ok(()),
+        }
+    }
+
+    /// A connection was made, or failed to be, or takes more data: sends what the kernel takes.
+    pub(crate) fn writable(&mut self) -> Result<(), Error> {
+        match &mut self.transport {
+            // What waits to be sent shows as well whether there is a connection, and saves two system calls.
+            Transport::Tcp { stream, connected: connected @ false } if self.queue.is_empty() => {
+                if let Some(error) = stream.take_error().map_err(connect_failed)? {
+                    return Err(connect_failed(error));
+                }
+                match stream.peer_addr() {
+                    Ok(_) => *connected = true,
+                    Err(error) if error.kind() == ErrorKind::NotConnected => {}
+                    Err(error) => return Err(connect_failed(error)),
+                }
+                Ok(())
+            }
+            Transport::Tcp { .. } => self.write(),
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&mut self) -> Result<(), Error> {
+        let Transport::Tcp { stream, connected } = &mut self.transport else { return Ok(()) };
         while let Some(first) = self.queue.front() {
             match stream.write(&first[self.sent..]) {
                 Ok(n) => {
+                    *connected = true;
                     self.sent += n;
                     if self.sent == first.len() {
                         self.queued -= first.len();
@@ -218,31 +250,19 @@ impl Socket {
                         self.queue.pop_front();
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    *connected = *connected || stream.peer_addr().is_ok();
+                    break;
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if !*connected => return Err(connect_failed(error)),
                 Err(source) => return Err(Error::Io { what: "send", source }),
             }
         }
         Ok(())
     }
+}
 
-    /// Looks whether the connection is made: `Ok` also as long as that is open.
-    pub(crate) fn check_connected(&mut self) -> Result<(), Error> {
-        let Transport::Tcp { stream, connected } = &mut self.transport else { return Ok(()) };
-        if *connected {
-            return Ok(());
-        }
-        let outcome = match stream.take_error() {
-            Ok(Some(error)) | Err(error) => Err(error),
-            Ok(None) => match stream.peer_addr() {
-                Ok(_) => {
-                    *connected = true;
-                    Ok(())
-                }
-                Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),
-                Err(error) => Err(error),
-            },
-        };
-        outcome.map_err(|source| Error::Io { what: "connect", source })
-    }
+fn connect_failed(source: std::io::Error) -> Error {
+    Error::Io { what: "connect", source }
 }

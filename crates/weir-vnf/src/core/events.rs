@@ -11,7 +11,7 @@ use super::{Connection, Core, LISTENERS, REMOTE, WAKE};
 use crate::remote::Remote;
 use crate::remote::wire::Reply;
 use crate::socket::{Listener, Received, Transport};
-use crate::{Buffer, Error, Function, ServerId};
+use crate::{BUFFER_SIZE, Buffer, Error, Function, ServerId};
 
 /// Buffers read from one connection before the others have their turn, and connections accepted at once.
 const TURN: usize = 32;
@@ -30,7 +30,7 @@ impl<F: Function> Core<F> {
                 polled => polled.map_err(|source| Error::Io { what: "wait for events", source })?,
             }
             for token in std::mem::take(&mut self.again) {
-                self.readable(function, token);
+                self.readable(function, token, true);
                 self.report(function);
             }
             for event in &events {
@@ -38,7 +38,8 @@ impl<F: Function> Core<F> {
                     self.writable(function, event.token());
                 }
                 if event.is_readable() || event.is_error() || event.is_read_closed() {
-                    self.readable(function, event.token());
+                    let all = event.is_error() || event.is_read_closed();
+                    self.readable(function, event.token(), all);
                 }
                 self.report(function);
             }
@@ -90,7 +91,7 @@ impl<F: Function> Core<F> {
         }
     }
 
-    fn readable(&mut self, function: &mut F, token: Token) {
+    fn readable(&mut self, function: &mut F, token: Token, all: bool) {
         if token == WAKE {
             self.notify(function);
         } else if token == REMOTE {
@@ -99,7 +100,7 @@ impl<F: Function> Core<F> {
         } else if token.0 >= LISTENERS {
             self.accept(function, ServerId(token.0 - LISTENERS));
         } else if let Some(socket) = self.sockets.get(token.0) {
-            self.read(function, self.name(token.0, socket.generation));
+            self.read(function, self.name(token.0, socket.generation), all);
         }
     }
 
@@ -180,7 +181,9 @@ impl<F: Function> Core<F> {
         self.socket(connection).map(|_| connection)
     }
 
-    fn read(&mut self, function: &mut F, connection: Connection) {
+    /// Reads what there is. A stream of which less came than there was place for is read empty: if more comes, the loop hears of it anew.
+    /// `all`: there may be an end or an error behind the data, of which it has heard already.
+    fn read(&mut self, function: &mut F, connection: Connection, all: bool) {
         for _ in 0..TURN {
             // The callback of the last buffer may have closed the connection.
             let Ok(socket) = self.socket(connection) else { return };
@@ -190,7 +193,11 @@ impl<F: Function> Core<F> {
             let mut buffer = Buffer::new();
             match socket.receive(&mut buffer) {
                 Ok(Received::Data) => {
+                    let empty = !all && buffer.len() < BUFFER_SIZE && socket.is_stream();
                     self.call(function, Some(connection), |f, core| f.read(core, connection, buffer));
+                    if empty {
+                        return;
+                    }
                 }
                 Ok(Received::TooLong) => {
                     self.call(function, Some(connection), |f, core| {
@@ -225,7 +232,7 @@ impl<F: Function> Core<F> {
     fn writable(&mut self, function: &mut F, token: Token) {
         let Some(socket) = self.sockets.get_mut(token.0) else { return };
         let waited = !socket.is_flushed();
-        let outcome = socket.check_connected().and_then(|()| socket.flush());
+        let outcome = socket.writable();
         let (done, generation) = (socket.closing && socket.is_flushed(), socket.generation);
         let connection = self.name(token.0, generation);
         match outcome {
