@@ -73,7 +73,7 @@ demo:
 
 bench:
 	scripts/bench-setup.sh
-	cargo build --locked --release -p weir -p weir-bench
+	cargo build --locked --release -p weir -p weir-bench -p weir-vnf-c
 	target/release/weir-bench
 
 fuzz:

@@ -21,6 +21,7 @@ mod results;
 mod runner;
 mod stats;
 mod verify;
+mod vnf;
 mod workload;
 
 use std::path::{Path, PathBuf};
@@ -47,7 +48,7 @@ struct Args {
     #[arg(long)]
     quick: bool,
     /// Only workloads whose name starts with PATTERN, or is PATTERN with `*` for any characters; also `compile`,
-    /// `functions`, `memory`, `node`, `placement`, `ports`, `references`, `topology` and `verify`. Can be repeated. Writes no files unless --out is given.
+    /// `functions`, `memory`, `node`, `placement`, `ports`, `references`, `topology`, `verify` and `vnf`. Can be repeated. Writes no files unless --out is given.
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
     /// Where RESULTS.md, results.json and plots go: the folder `bench` if all is measured.
@@ -74,6 +75,9 @@ struct Args {
     /// Run a data plane on this socket: this program starts itself so.
     #[arg(long, hide = true, value_name = "SOCKET")]
     engine: Option<PathBuf>,
+    /// Run B of the chain A, B, C at the first port, with C at the second: this program starts itself so.
+    #[arg(long, hide = true, num_args = 2, value_name = "PORT")]
+    vnf_b: Vec<u16>,
     /// Take packets from the memif socket SOCKET: this program starts itself so.
     #[arg(long, hide = true, value_name = "SOCKET")]
     memif_sink: Option<PathBuf>,
@@ -108,6 +112,9 @@ fn main() -> Result<()> {
     if let Some(socket) = &args.engine {
         return node::engine(socket);
     }
+    if !args.vnf_b.is_empty() {
+        return vnf::serve(&args.vnf_b);
+    }
     if let Some(socket) = &args.memif_sink {
         return ports::memif::sink(socket);
     }
@@ -125,9 +132,19 @@ fn main() -> Result<()> {
         entries.iter().for_each(|e| println!("{:<22} {}", e.name, e.about));
         return Ok(());
     }
-    let others =
-        ["compile", "functions", "memory", "node", "placement", "ports", "references", "topology", "verify"]
-            .map(|name| args.wants(name, &[]));
+    let others = [
+        "compile",
+        "functions",
+        "memory",
+        "node",
+        "placement",
+        "ports",
+        "references",
+        "topology",
+        "verify",
+        "vnf",
+    ]
+    .map(|name| args.wants(name, &[]));
     let some = !entries.is_empty() || others.contains(&true) || args.topology.is_some();
     ensure!(some, "--only fits no workload; --list shows them");
     if let Some(dir) = &args.dump {
@@ -192,6 +209,7 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
         references: Vec::new(),
         ports: Vec::new(),
         functions: Vec::new(),
+        vnf: Vec::new(),
         node: Vec::new(),
         placement: None,
         skipped: Vec::new(),
@@ -238,6 +256,10 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
     }
     if args.wants("functions", &[]) {
         results.functions = functions::measure(effort, args.quick, &mut results.skipped);
+    }
+    if args.wants("vnf", &[]) {
+        let time = Duration::from_millis(if args.quick { 200 } else { 1000 });
+        results.vnf = vnf::measure(effort.samples, time, &mut results.skipped);
     }
     if args.wants("node", &[]) {
         results.node = node::measure(args.quick, &mut results.skipped);

@@ -93,6 +93,7 @@ pub fn markdown(results: &Results, peers: &[Peer]) -> String {
     }
     out += &crate::ports::markdown(&results.ports);
     out += &crate::functions::markdown(&results.functions);
+    out += &crate::vnf::markdown(&results.vnf);
     out += &crate::node::markdown(&results.node);
     out += &crate::placement::markdown(results.placement.as_ref());
     if !results.references.is_empty() {
@@ -287,6 +288,7 @@ mod tests {
             nat_memory: vec![],
             verify: vec![],
             functions: vec![],
+            vnf: vec![],
             node: vec![],
             placement: None,
             references: vec![],

@@ -43,6 +43,9 @@ pub struct Results {
     /// Functions of each kind.
     #[serde(default)]
     pub functions: Vec<crate::functions::Figure>,
+    /// Functions that end connections.
+    #[serde(default)]
+    pub vnf: Vec<crate::functions::Figure>,
     /// A node with many graphs.
     #[serde(default)]
     pub node: Vec<crate::node::Figure>,
