@@ -1,5 +1,5 @@
 # make dist    the program for installing, target/dist/weir, with its symbols beside it in weir.debug
-# make deb     Debian packages of it in target/debian: the program with manual pages, units and images, and its symbols
+# make deb     Debian packages of it in target/debian: the program with manual pages, units and images, its symbols, and the library for network functions
 # make test    what CI runs: system packages if missing, format, lints, all tests (root: tests make network namespaces)
 # make web     builds the dashboard anew, web/dist, which is part of the sources: cargo build needs no npm
 # make demo    a service graph between two network namespaces, in a minute
@@ -24,6 +24,7 @@ dist: build
 	cd target/dist && objcopy --add-gnu-debuglink=weir.debug weir
 
 deb: build
+	cargo build --locked --release -p weir-vnf-c
 	scripts/deb target/release/weir
 
 setup:
