@@ -73,6 +73,10 @@ pub fn sandboxes(
             _ if !m.intercepts.is_empty() => {
                 Err("it takes the traffic of others, and an enforcer lets in only what is addressed to it")
             }
+            // An enforcer holds up packets, not what root does on the node.
+            _ if ["native", "dpdk"].contains(&kind(m, images)) => Err(
+                "functions of its kind run as root on the node: give a script, a container or a virtual machine",
+            ),
             Some(own) => enforcer(rules, party, own, &all),
             None => Err("it has no address"),
         };

@@ -183,9 +183,16 @@ const SANDBOX: &str = "policy:\n  third-party: {inconclusive: sandbox}\n";
 
 /// An offer of one platform with images.
 fn with_images(folder: &Path, topology: &str) -> Offer {
-    let images = concat!(env!("CARGO_MANIFEST_DIR"), "/../../images");
+    let images = folder.join("images");
+    for (name, more) in [
+        ("box", "kind: container\nports: [net]\ncontainer: {image: ./layout}\n"),
+        ("root", "kind: native\nports: [net]\nnative: {}\n"),
+    ] {
+        std::fs::create_dir_all(images.join(name)).unwrap();
+        std::fs::write(images.join(name).join("function.yaml"), format!("name: {name}\n{more}")).unwrap();
+    }
     let platform = "  platform: {access: [{if-name: lan}], gateway: 172.100.10.7}";
-    offer(folder, topology, &format!("{platform}\nimages: {images}\n"))
+    offer(folder, topology, &format!("{platform}\nimages: {}\n", images.display()))
 }
 
 #[test]
@@ -238,12 +245,12 @@ fn what_cannot_be_proved_runs_behind_an_enforcer() {
         assert!(refused.is_err() || script.contains("203.0.113.9"), "{script}");
     }
     // A program is one thing of which nothing is known.
-    let program = "version: 1\nmodules: {cache: {image: linux-bridge}}\n";
+    let program = "version: 1\nmodules: {cache: {image: box}}\n";
     let proved = third(program).unwrap();
-    assert_eq!(proved.sandboxes["cache"].kind, "native");
-    assert!(proved.findings[0].reason.contains("kind native"), "{:?}", proved.findings);
+    assert_eq!(proved.sandboxes["cache"].kind, "container");
+    assert!(proved.findings[0].reason.contains("kind container"), "{:?}", proved.findings);
     let refused = serde_json::to_string(&asked(program, Requester::Client).unwrap_err()).unwrap();
-    assert!(refused.contains("inconclusive") && refused.contains("linux-bridge"), "{refused}");
+    assert!(refused.contains("inconclusive") && refused.contains("box"), "{refused}");
     // What is proved runs without.
     let good =
         third("FromNetfront() -> CheckIPHeader -> StoreIPAddress(172.16.15.133, dst) -> ToNetfront()\n");
@@ -269,10 +276,11 @@ fn what_no_enforcer_keeps_to_the_rules_is_refused() {
          b: {click: 'FromNetfront(z) -> ToNetfront(z)'}\nlinks: ['a:y -> b:z']\n",
     );
     assert!(linked.contains("linked with others"), "{linked}");
+    let root = refused("version: 1\nmodules: {m: {image: root}}\n");
+    assert!(root.contains("run as root on the node"), "{root}");
     // What has to hold for all is not proved of a program that may send what it likes, although that is contained.
-    let through = refused(
-        "version: 1\nmodules: {m: {image: linux-bridge}}\nrequirements: [can internet client via m udp]\n",
-    );
+    let through =
+        refused("version: 1\nmodules: {m: {image: box}}\nrequirements: [can internet client via m udp]\n");
     assert!(
         through.contains("can internet client via m") && !through.contains("cannot run in a sandbox"),
         "{through}"

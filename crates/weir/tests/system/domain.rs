@@ -1,6 +1,7 @@
 //! A domain: a controller and three nodes, each in a network namespace of its own, with a host at each.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -125,9 +126,12 @@ impl<'l> Domain<'l> {
         let (socket, store) = (self.lab.path(&format!("{name}.sock")), self.lab.path(&format!("{name}.db")));
         let command = [WEIR, "node", "--socket", &socket, "--store", &store, "--images", "images"];
         let join = ["--join", CONTROLLER, "--name", name];
+        let own = self.lab.path("images");
+        let own = Path::new(&own).is_dir().then(|| ["--images", own.as_str()]);
+        let own = own.as_ref().map_or(&[][..], |o| &o[..]);
         let token = token.map(|t| ["--token", t]);
         let token = token.as_ref().map_or(&[][..], |t| &t[..]);
-        self.lab.ns(name).spawn_in_network(&[&command[..], &join[..], token].concat())
+        self.lab.ns(name).spawn_in_network(&[&command[..], own, &join[..], token].concat())
     }
 
     pub(crate) fn join_all(&self) -> Vec<Process> {

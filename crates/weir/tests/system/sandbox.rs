@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::containers::layout;
 use crate::domain::{Domain, lab};
 use crate::lab::{Lab, Process, until};
 use crate::requests::{OFFER, TOPOLOGY, tenant};
@@ -24,12 +25,26 @@ while True:
         print(socket.inet_ntoa(frame[26:30]), flush=True)
 ";
 
+/// An image of a web server in a container: a program of which nothing is known.
+fn pages(lab: &Lab) {
+    let folder = lab.path("images/pages");
+    std::fs::create_dir_all(&folder).unwrap();
+    let manifest = format!(
+        "name: pages\nkind: container\nports: [net]\n\
+         params: [{{name: ADDRESS, type: text}}, {{name: GATEWAY, type: text}}]\n\
+         container:\n  image: {}\n  command: [httpd, -f, -h, /var/lib/web]\n  \
+         addresses: {{net: $ADDRESS}}\n  routes: {{0.0.0.0/0: $GATEWAY}}\n",
+        layout(lab, "one")
+    );
+    std::fs::write(format!("{folder}/function.yaml"), manifest).unwrap();
+}
+
 /// A domain whose operator lets third parties have sandboxes; the host behind n1 is the next router of its platform.
 fn domain<'l>(lab: &'l Lab) -> (Domain<'l>, Vec<Process>) {
     let policy = "policy:\n  third-party: {inconclusive: sandbox}\n";
     lab.write("access.topology.yaml", format!("{TOPOLOGY}{policy}"));
-    let images = crate::lab::repository().join("images");
-    let offer = lab.write("offer.yaml", format!("{OFFER}images: {}\n", images.display()));
+    pages(lab);
+    let offer = lab.write("offer.yaml", format!("{OFFER}images: {}\n", lab.path("images")));
     let domain = Domain::start_with(lab, &["--requests", &offer]);
     let nodes = domain.join_all();
     tenant(lab, &domain, "acme", "client");
@@ -85,13 +100,11 @@ fn a_program_of_which_nothing_is_known_answers_from_a_sandbox() {
     let lab = lab(false);
     let (domain, _nodes) = domain(&lab);
     let text = |params: &str| {
-        format!(
-            "version: 1\nmodules:\n  names: {{image: dnsmasq, params: {{NET: 10.5.1.0/24, HOSTS: 'web 10.0.0.5'{params}}}}}\n"
-        )
+        format!("version: 1\nmodules:\n  pages: {{image: pages, params: {{GATEWAY: $GATEWAY{params}}}}}\n")
     };
-    let file = lab.write("names.yaml", text(", ADDRESS: $ADDRESS"));
+    let file = lab.write("pages.yaml", text(", ADDRESS: $ADDRESS/24"));
     let refused = domain.weir(&["request", &file, "--context", "acme"]);
-    assert!(refused.code != 0 && refused.stderr.contains("kind native"), "{}", refused.stderr);
+    assert!(refused.code != 0 && refused.stderr.contains("kind container"), "{}", refused.stderr);
     let wrong = lab.write("wrong.yaml", text(""));
     let refused = domain.weir(&["request", &wrong, "--context", "video"]);
     assert!(
@@ -101,10 +114,10 @@ fn a_program_of_which_nothing_is_known_answers_from_a_sandbox() {
     );
     assert!(domain.ps().is_empty(), "nothing is half done");
     let made = asked(&domain, &file);
-    assert_eq!(made["modules"][0]["sandbox"], "native");
+    assert_eq!(made["modules"][0]["sandbox"], "container");
     assert_eq!(made["findings"][0]["verdict"], "contained");
-    let dig = ["dig", "+short", "+tries=1", "+time=3", "@10.5.1.9", "web.lan"];
-    until("an answer", || lab.ns("h1").run(&dig).stdout == "10.0.0.5\n");
+    let curl = ["curl", "-sS", "--max-time", "3", "http://10.5.1.9/"];
+    until("an answer", || lab.ns("h1").run(&curl).stdout == "made from one\n");
     domain.weir(&["request", "--end", made["id"].as_str().unwrap(), "--context", "video"]).ok();
     assert!(domain.ps().is_empty());
 }
