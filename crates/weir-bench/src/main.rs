@@ -24,6 +24,7 @@ mod verify;
 mod vnf;
 mod workload;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -48,7 +49,7 @@ struct Args {
     #[arg(long)]
     quick: bool,
     /// Only workloads whose name starts with PATTERN, or is PATTERN with `*` for any characters; also `compile`,
-    /// `functions`, `memory`, `node`, `placement`, `ports`, `references`, `topology`, `verify` and `vnf`. Can be repeated. Writes no files unless --out is given.
+    /// `functions`, `memory`, `node`, `placement`, `ports`, `references`, `topology`, `verify` and `vnf`. Can be repeated. Writes no files unless --out is given; what --out has of other groups stays.
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
     /// Where RESULTS.md, results.json and plots go: the folder `bench` if all is measured.
@@ -154,8 +155,12 @@ fn main() -> Result<()> {
         // A mistake in it is told now, and not after all else was measured.
         backbone::load(file)?;
     }
-    let (results, failures) = measure(&args, &entries)?;
+    let (mut results, failures) = measure(&args, &entries)?;
     print!("{}", report::markdown(&results, &peers));
+    // Some groups take their places among all that was measured before.
+    if let (false, Ok(all)) = (args.only.is_empty(), std::fs::read_to_string(out.join("results.json"))) {
+        results = serde_json::from_str::<Results>(&all).context("results.json")?.with(results);
+    }
     if args.out.is_some() || (!args.quick && args.only.is_empty()) {
         write(&results, &peers, &out)?;
     }
@@ -213,6 +218,7 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
         node: Vec::new(),
         placement: None,
         skipped: Vec::new(),
+        later: BTreeMap::new(),
     };
     let mut failures = Vec::new();
     // First of all: tables of others would leave memory behind that these take up unseen.

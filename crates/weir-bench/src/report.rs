@@ -124,6 +124,9 @@ fn head(results: &Results) -> String {
         format!(" A quick run: tables have at most {n} entries, whatever the names of workloads say.")
     });
     let flags = if m.rustflags.is_empty() { "none" } else { &m.rustflags };
+    let later = results.later.iter().map(|(group, m)| {
+        format!("| *{group}*, later by itself | commit {}, load before {}, {} |\n", m.commit, m.load, m.cpu)
+    });
     format!(
         "# Benchmarks of the data plane\n\n\
          <!-- Made by `make bench`, which also writes results.json and plots; not to be edited. -->\n\n\
@@ -131,7 +134,7 @@ fn head(results: &Results) -> String {
          more of the processor. The whole run took {:.1} minutes.{cut}\n\n\
          | | |\n|---|---|\n\
          | processor | {} ({} in this machine) |\n| kernel | {} |\n| compiler | {}, profile {}, RUSTFLAGS {flags} |\n\
-         | commit (+: files changed since) | {} |\n| load before | {} |\n| least share of the processor | {:.0} % |\n",
+         | commit (+: files changed since) | {} |\n| load before | {} |\n| least share of the processor | {:.0} % |\n{}",
         results.samples,
         results.sample_seconds,
         results.run_seconds / 60.0,
@@ -143,6 +146,7 @@ fn head(results: &Results) -> String {
         m.commit,
         m.load,
         results.least_share * 100.0,
+        later.collect::<String>(),
     )
 }
 
@@ -240,6 +244,8 @@ fn compile(out: &mut String, results: &Results) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::machine::Machine;
     use crate::results::{GraphTimes, Row};
@@ -294,7 +300,36 @@ mod tests {
             references: vec![],
             ports: vec![],
             skipped: vec!["other: is not installed".into()],
+            later: BTreeMap::new(),
         }
+    }
+
+    #[test]
+    fn what_is_measured_later_takes_its_place() {
+        let figure = |value| crate::functions::Figure {
+            what: "deploy 1, s".into(),
+            kind: "click".into(),
+            value: spread(value),
+        };
+        let part = |functions| Results {
+            workloads: vec![workload("nat-1", 11.0)],
+            compile: vec![],
+            functions,
+            ..results()
+        };
+        let mut all = results();
+        all.skipped.push("functions: there was no room".into());
+        let all = all.with(part(vec![figure(0.5)]));
+        let groups: Vec<&str> = all.later.keys().map(String::as_str).collect();
+        assert_eq!(groups, ["functions", "nat-1"]);
+        assert!(!all.skipped.iter().any(|s| s.starts_with("functions")), "{:?}", all.skipped);
+        let text = markdown(&all, &[]);
+        for line in
+            ["| nat-1 | 11.0", "| nat-1000 | 16.0", "| *functions*, later by itself | commit ", "deploy 1, s"]
+        {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert_eq!((all.workloads.len(), all.compile.len()), (2, 1));
     }
 
     #[test]

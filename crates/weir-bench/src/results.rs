@@ -1,5 +1,6 @@
 //! What a run found, as data.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,47 @@ pub struct Results {
     pub verify: Vec<Verification>,
     /// What was not measured, and why.
     pub skipped: Vec<String>,
+    /// Groups that were measured by themselves, later than all else, and on what.
+    #[serde(default)]
+    pub later: BTreeMap<String, Machine>,
+}
+
+impl Results {
+    /// These, with what a later run of some groups found in their place.
+    pub fn with(mut self, part: Results) -> Results {
+        let mut groups: Vec<&str> = Vec::new();
+        replace(&mut self.compile, part.compile, "compile", &mut groups);
+        replace(&mut self.nat_memory, part.nat_memory, "memory", &mut groups);
+        replace(&mut self.verify, part.verify, "verify", &mut groups);
+        replace(&mut self.references, part.references, "references", &mut groups);
+        replace(&mut self.ports, part.ports, "ports", &mut groups);
+        replace(&mut self.functions, part.functions, "functions", &mut groups);
+        replace(&mut self.vnf, part.vnf, "vnf", &mut groups);
+        replace(&mut self.node, part.node, "node", &mut groups);
+        if part.placement.is_some() {
+            self.placement = part.placement;
+            groups.push("placement");
+        }
+        for new in &part.workloads {
+            match self.workloads.iter_mut().find(|w| w.name == new.name) {
+                Some(old) => *old = new.clone(),
+                None => self.workloads.push(new.clone()),
+            }
+            groups.push(&new.name);
+        }
+        self.skipped.retain(|s| !groups.iter().any(|g| s.starts_with(&format!("{g}:"))));
+        self.skipped.extend(part.skipped);
+        self.later.extend(groups.into_iter().map(|g| (g.to_owned(), part.machine.clone())));
+        self
+    }
+}
+
+/// Takes what a group found, if it was measured.
+fn replace<T>(old: &mut Vec<T>, new: Vec<T>, group: &'static str, groups: &mut Vec<&str>) {
+    if !new.is_empty() {
+        *old = new;
+        groups.push(group);
+    }
 }
 
 /// Results of a workload.
