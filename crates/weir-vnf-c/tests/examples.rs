@@ -2,6 +2,8 @@
 
 #[path = "../../weir-vnf/tests/examples/mod.rs"]
 mod examples;
+#[path = "../../weir-vnf/tests/port/mod.rs"]
+mod port;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,8 @@
 //! Programs in C and C++ that use the library: compiled with AddressSanitizer, run, and talked to by real sockets.
 
+#[path = "../../weir-vnf/tests/port/mod.rs"]
+mod port;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -222,9 +225,7 @@ struct Redis {
 
 impl Redis {
     fn start() -> Self {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is there");
-        let port = free.local_addr().expect("it is bound").port();
-        drop(free);
+        let port = port::free_port();
         let child = Command::new("redis-server")
             .args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", ""])
             .stdout(Stdio::null())

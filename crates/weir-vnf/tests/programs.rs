@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod examples;
+mod port;
 
 use std::path::PathBuf;
 

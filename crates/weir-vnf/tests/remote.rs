@@ -2,9 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+mod port;
+
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -25,9 +27,7 @@ struct Server {
 
 impl Server {
     fn start(password: Option<&'static str>) -> Self {
-        let free = TcpListener::bind(ANY_PORT).expect("loopback is there");
-        let address = free.local_addr().expect("it is bound");
-        drop(free);
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port::free_port()));
         let folder = tempfile::tempdir().expect("a folder can be made");
         let mut server = Self { address, folder, child: None, password };
         server.restart();

@@ -6,11 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// A port that nobody listens at.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is there");
-    listener.local_addr().expect("it is bound").port()
-}
+use crate::port::free_port;
 
 /// A server that runs.
 pub struct Server(Child);
