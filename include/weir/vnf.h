@@ -182,7 +182,8 @@ int vnfServerPort(int server);
 //
 // Environment:
 //   WEIR_VNF_CORES           number of loops (all CPUs that the process may use)
-//   WEIR_VNF_CALLBACK_MS     milliseconds that a callback may take until it is reported as VNF_BLOCKED (500)
+//   WEIR_VNF_CALLBACK_MS     milliseconds that a callback may take until it is reported as VNF_BLOCKED (500): on standard error while it
+//                            runs, and to the ERROR callback of connection 0 when it returns
 //   WEIR_VNF_REDIS           IP:PORT of the Redis for REMOTE state; [IP]:PORT for IPv6 (there is no remote state)
 //   WEIR_VNF_REDIS_PASSWORD  its password (none)
 //   WEIR_VNF_REDIS_MS        milliseconds until a call without an answer fails as VNF_REMOTE_TIMEOUT (1000)

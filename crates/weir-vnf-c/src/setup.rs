@@ -183,7 +183,8 @@ pub extern "C" fn vnfServerPort(server: c_int) -> c_int {
 ///
 /// Environment:
 ///   WEIR_VNF_CORES           number of loops (all CPUs that the process may use)
-///   WEIR_VNF_CALLBACK_MS     milliseconds that a callback may take until it is reported as VNF_BLOCKED (500)
+///   WEIR_VNF_CALLBACK_MS     milliseconds that a callback may take until it is reported as VNF_BLOCKED (500): on standard error while it
+///                            runs, and to the ERROR callback of connection 0 when it returns
 ///   WEIR_VNF_REDIS           IP:PORT of the Redis for REMOTE state; [IP]:PORT for IPv6 (there is no remote state)
 ///   WEIR_VNF_REDIS_PASSWORD  its password (none)
 ///   WEIR_VNF_REDIS_MS        milliseconds until a call without an answer fails as VNF_REMOTE_TIMEOUT (1000)
@@ -194,13 +195,19 @@ pub extern "C" fn vnfServerPort(server: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn startEventLoop() -> c_int {
     let run = || {
-        let (vnf, plan) = {
+        let (mut vnf, plan) = {
             let mut setup = setup()?;
             setup.plan.cores = setup.vnf()?.cores();
             setup.started = true;
             let vnf = setup.vnf.take().ok_or(VNF_STARTED)?;
             (vnf, Arc::new(setup.plan.clone()))
         };
+        vnf.report_stuck(|core, took| {
+            eprintln!(
+                "weir-vnf: core {core}: VNF_BLOCKED: a callback runs for {} ms, and holds up all others",
+                took.as_millis()
+            );
+        });
         let running = vnf.start(move || Function::new(plan.clone())).map_err(|e| number(&e))?;
         let stopper = STOPPER.get_or_init(|| running.stopper());
         if STOPPED.load(Ordering::SeqCst) {

@@ -6,6 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use mio::{Poll, Token};
@@ -66,6 +67,9 @@ pub(crate) struct Shared {
     pub(crate) notices: Notices,
     pub(crate) redis: Option<Redis>,
     pub(crate) limit: Duration,
+    /// When the callback that runs was called, in milliseconds since `epoch`; 0 if none does.
+    pub(crate) busy: Arc<AtomicU64>,
+    pub(crate) epoch: Instant,
 }
 
 /// One core of a running function: what its callbacks work with. Not shared between threads.
@@ -87,6 +91,8 @@ pub struct Core<F: Function> {
     failed: Vec<(Connection, Error)>,
     /// How long a callback may take.
     limit: Duration,
+    busy: Arc<AtomicU64>,
+    epoch: Instant,
     pub(crate) remote: Option<Remote<Then<F>>>,
     pub(crate) cache: Cache,
     /// What the cache has answered.
@@ -98,7 +104,7 @@ impl<F: Function> Core<F> {
         number: u32,
         poll: Poll,
         listeners: Vec<Listener>,
-        Shared { store, notices, redis, limit }: Shared,
+        Shared { store, notices, redis, limit, busy, epoch }: Shared,
     ) -> Result<Self, Error> {
         let mut core = Self {
             number,
@@ -113,6 +119,8 @@ impl<F: Function> Core<F> {
             again: Vec::new(),
             failed: Vec::new(),
             limit,
+            busy,
+            epoch,
             cache: Cache::new(redis.as_ref().map_or(0, |r| r.cache)),
             remote: redis.map(|redis| Remote::new(redis, Instant::now())),
             later: VecDeque::new(),

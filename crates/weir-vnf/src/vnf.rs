@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::{Poll, Waker};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -33,6 +33,16 @@ pub struct Vnf {
     limit: Duration,
     orchestrators: Vec<SocketAddr>,
     redis: Option<Redis>,
+    stuck: Option<Stuck>,
+}
+
+/// What is called with a core whose callback does not return, and how long that runs.
+struct Stuck(Box<dyn Fn(usize, Duration) + Send>);
+
+impl std::fmt::Debug for Stuck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Stuck")
+    }
 }
 
 impl Vnf {
@@ -44,12 +54,20 @@ impl Vnf {
             limit: CALLBACK_LIMIT,
             orchestrators: Vec::new(),
             redis: None,
+            stuck: None,
         }
     }
 
     /// How many event loops it will have.
     pub fn cores(&self) -> usize {
         self.cores.len()
+    }
+
+    /// Calls `report` with the number of a core and a time when a callback of that core has not returned within the limit, once for each
+    /// such callback, from a thread of its own: the core can report nothing as long as it waits. If the callback returns after all,
+    /// [`Function::blocked`] is called too.
+    pub fn report_stuck(&mut self, report: impl Fn(usize, Duration) + Send + 'static) {
+        self.stuck = Some(Stuck(Box::new(report)));
     }
 
     /// Says where the state is that replicas share. Each core has a connection with it, made when it is needed, and made anew when it fails.
@@ -121,10 +139,26 @@ impl Vnf {
             });
             running.threads.push(thread.map_err(io("start a thread"))?);
         }
+        let epoch = Instant::now();
+        let busy: Vec<Arc<AtomicU64>> = polls.iter().map(|_| Arc::default()).collect();
+        if let Some(Stuck(report)) = self.stuck {
+            let (stop, busy, limit) = (stop.clone(), busy.clone(), self.limit);
+            let thread = std::thread::Builder::new().name("vnf-watch".into()).spawn(move || {
+                watch(&busy, epoch, limit, &stop.asked, &*report);
+                Ok(())
+            });
+            running.threads.push(thread.map_err(io("start a thread"))?);
+        }
         let cores = self.cores.into_iter().zip(polls).zip(notices).enumerate();
         for (n, ((listeners, poll), notices)) in cores {
-            let shared =
-                Shared { store: self.store.clone(), notices, redis: self.redis.clone(), limit: self.limit };
+            let shared = Shared {
+                store: self.store.clone(),
+                notices,
+                redis: self.redis.clone(),
+                limit: self.limit,
+                busy: busy[n].clone(),
+                epoch,
+            };
             let (function, stop) = (function.clone(), EndAll(stop.clone()));
             let cpu = cpus.get(n % cpus.len().max(1)).copied();
             let thread = std::thread::Builder::new().name(format!("vnf-{n}")).spawn(move || {
@@ -229,6 +263,28 @@ impl Drop for Running {
 
 fn io(what: &'static str) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::Io { what, source }
+}
+
+/// Reports cores whose callback runs for longer than the limit, until it is stopped.
+fn watch(
+    busy: &[Arc<AtomicU64>],
+    epoch: Instant,
+    limit: Duration,
+    stopped: &AtomicBool,
+    report: &dyn Fn(usize, Duration),
+) {
+    let mut reported = vec![0; busy.len()];
+    while !stopped.load(Ordering::Acquire) {
+        std::thread::sleep(limit.min(Duration::from_millis(100)));
+        for (n, (since, reported)) in busy.iter().zip(&mut reported).enumerate() {
+            let since = since.load(Ordering::Relaxed);
+            let took = epoch.elapsed().saturating_sub(Duration::from_millis(since));
+            if since != 0 && since != *reported && took > limit {
+                *reported = since;
+                report(n, took);
+            }
+        }
+    }
 }
 
 /// The CPUs that this process may use.

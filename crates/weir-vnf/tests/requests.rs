@@ -85,7 +85,7 @@ impl Function for Sleeper {
     type Request = ();
 
     fn read(&mut self, core: &mut Core<Self>, connection: Connection, data: Buffer) {
-        std::thread::sleep(Duration::from_millis(data[0].into()));
+        std::thread::sleep(10 * Duration::from_millis(data[0].into()));
         core.send(connection, data).expect("nothing was sent yet");
     }
 
@@ -100,12 +100,19 @@ impl Function for Sleeper {
 fn a_callback_that_blocks_is_reported_with_its_connection() {
     let mut vnf = Vnf::new(1);
     vnf.set_callback_limit(Duration::from_millis(100));
+    let (stuck, reports) = channel();
+    vnf.report_stuck(move |core, took| stuck.send((core, took)).expect("the test waits"));
     let (_, address) = vnf.server(ANY_PORT, Protocol::Tcp, None).expect("loopback is there");
     let _runs = vnf.start(|| Sleeper).expect("threads start");
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("not zero");
     stream.write_all(&[200]).expect("it reads");
+    // While it blocks, and once.
+    let (core, took) = reports.recv_timeout(Duration::from_secs(20)).expect("it blocks for long enough");
+    assert_eq!(core, 0);
+    assert!(took > Duration::from_millis(100));
     let mut answer = [0; 2];
     stream.read_exact(&mut answer).expect("it answers");
     assert_eq!(answer, [200, b'!']);
+    assert!(reports.try_recv().is_err());
 }

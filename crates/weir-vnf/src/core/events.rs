@@ -84,7 +84,9 @@ impl<F: Function> Core<F> {
         callback: impl FnOnce(&mut F, &mut Self),
     ) {
         let begun = Instant::now();
+        self.busy.store((begun - self.epoch).as_millis() as u64 + 1, Ordering::Relaxed);
         callback(function, self);
+        self.busy.store(0, Ordering::Relaxed);
         let took = begun.elapsed();
         if took > self.limit {
             function.blocked(self, connection, took);
