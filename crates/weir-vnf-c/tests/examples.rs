@@ -41,4 +41,5 @@ fn the_chain_of_figure_2() {
 fn the_reverse_proxy() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     examples::proxy(&compile("proxy.c", folder.path()));
+    examples::proxy(&compile("without/proxy.c", folder.path()));
 }
