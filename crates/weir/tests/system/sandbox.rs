@@ -91,6 +91,11 @@ fn a_module_that_spoofs_is_contained() {
         from.filter_map(|l| l["packets"].as_u64()).sum()
     };
     until("two packets for each", || sent("sf:sandbox-1:net") >= 200);
+    // A process has memory of its own.
+    let took =
+        || serde_json::from_str::<Value>(&domain.weir(&["accounting", "--lines"]).ok()).unwrap_or_default();
+    until("its memory", || took()["memory"].as_u64() > Some(0) && took()["cpu"].as_u64() > Some(0));
+    assert_eq!(took()["kind"], "process");
     domain.weir(&["request", "--end", made["id"].as_str().unwrap(), "--context", "video"]).ok();
     assert!(domain.ps().is_empty());
 }
@@ -172,4 +177,27 @@ fn accounts_outlive_whoever_is_killed() {
     domain.restart(&["--requests", &offer]);
     assert_eq!(account(&domain, "video"), r, "what ended stays as it was");
     assert!(domain.weir(&["accounting"]).ok().contains("ended"));
+}
+
+#[test]
+fn the_example_of_the_manual_does_what_it_says() {
+    let lab = Lab::new(&[]);
+    let (program, folder) = (format!("WEIR={}", crate::lab::WEIR), format!("TMPDIR={}", lab.path("")));
+    let run = crate::lab::repository().join("examples/requests/run");
+    let out =
+        crate::lab::host(&["env", &program, &folder, "timeout", "-k", "10", "180", run.to_str().unwrap()]);
+    let said = out.ok();
+    assert_eq!(
+        crate::lab::host(&["pgrep", "-f", &lab.path("tmp")]).stdout,
+        "",
+        "it leaves no program behind"
+    );
+    for part in [
+        "all requirements hold on platform3",
+        "woke the phone",
+        "contained: security module third-party",
+        "== done",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
 }
