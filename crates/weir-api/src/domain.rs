@@ -19,6 +19,9 @@ pub struct Domain {
     pub kinds: Vec<KindStatus>,
     /// What graphs may come to take altogether.
     pub resources: ResourceUse,
+    /// Where it is, as it was started (`--region`): graphs may ask for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
     /// The public key of the node's ends of encrypted tunnels (WireGuard), in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wireguard: Option<String>,

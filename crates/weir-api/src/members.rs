@@ -166,6 +166,79 @@ pub struct LinkSummary {
     pub mtu: Option<u32>,
     /// Tunnels of graphs that go there.
     pub tunnels: usize,
+    /// Whether the operator said something of it.
+    #[serde(default)]
+    pub declared: bool,
+    /// What it can carry in each direction, in kbit/s, as it was declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u64>,
+    /// How long packets take, in microseconds, as it was declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<u32>,
+    /// How tunnels of graphs go there.
+    #[serde(default)]
+    pub encapsulation: Encapsulation,
+    /// From the first end to the other.
+    #[serde(default)]
+    pub forth: LinkUse,
+    /// From the other end to the first.
+    #[serde(default)]
+    pub back: LinkUse,
+}
+
+/// What goes over a link in one direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LinkUse {
+    /// What graphs may send there, in kbit/s, as far as they say it.
+    pub promised: u64,
+    /// What tunnels of graphs carried when that was looked at last, in bits a second, without what the tunnels add; none if nobody knows yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<u64>,
+}
+
+/// How tunnels of graphs go over a link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Encapsulation {
+    /// VXLAN.
+    #[default]
+    Vxlan,
+    /// VXLAN inside of WireGuard: encrypted.
+    WireGuard,
+}
+
+/// What the operator says of the link between two nodes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSettings {
+    /// The IPv4 address of the end at the first node, and at the other one, if the nodes are to reach each other there; without them, where they have addresses of one network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<String>>, min_items = 2, max_items = 2)]
+    pub addresses: Option<[std::net::Ipv4Addr; 2]>,
+    /// What it can carry in each direction, in kbit/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1_000_000_000)]
+    pub capacity: Option<u64>,
+    /// How long packets take, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 10_000_000)]
+    pub delay: Option<u32>,
+    /// The largest IP packet that passes, in bytes, where that is less than its interfaces take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 576, maximum = 65_535)]
+    pub mtu: Option<u32>,
+    /// How tunnels of graphs go there; without it, as the controller was started (`--encrypt`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encapsulation: Option<Encapsulation>,
+}
+
+/// A link that was declared, and that nodes do not have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MissingLink {
+    /// Its nodes, by name.
+    pub nodes: [String; 2],
+    /// Why it is not there.
+    pub reason: String,
 }
 
 /// The links of a domain.
@@ -173,6 +246,9 @@ pub struct LinkSummary {
 pub struct LinkList {
     /// By the names of their nodes.
     pub links: Vec<LinkSummary>,
+    /// Those that were declared, and are not there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<MissingLink>,
 }
 
 /// A node in full.

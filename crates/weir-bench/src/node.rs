@@ -165,6 +165,7 @@ impl Node {
             insecure_registries: Vec::new(),
             resources: weir_node::resources::Resources::of_machine(),
             overcommit: true,
+            region: None,
             workers: 1,
             graph_memory: 1 << 30,
         };

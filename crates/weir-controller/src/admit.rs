@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::http::StatusCode;
 use serde_json::Value;
+use weir_api::members::MissingLink;
 use weir_api::plan::{NotPlaced, Placement};
 use weir_api::problem::{Mistake, Problem};
 use weir_auth::TenantKind;
@@ -15,7 +16,7 @@ use weir_rest::secrets::{Secrets, restored};
 
 use crate::choose::{Candidate, WhyNot, choose, named};
 use crate::facts::{is_composed, needs, secrets};
-use crate::links::{Link, found};
+use crate::links::{self, Declared, Link, promised};
 use crate::place::{Facts, place};
 use crate::policy::{Line, explain, lines, with};
 use crate::split::{Keys, NUMBERS, Places, Tunnel, split};
@@ -29,6 +30,8 @@ pub struct Admission {
     pub graph: DomainGraph,
     /// Where, and why there.
     pub placement: Placement,
+    /// What may go wrong.
+    pub warnings: Vec<String>,
     /// What has to be proved of the whole first, because no node has all of it.
     pub proof: Option<Proof>,
     /// What policies require, behind what the document does.
@@ -76,9 +79,60 @@ fn nodes<'v>(
     view.members.iter().filter(there).filter_map(facts).collect()
 }
 
-/// The links between the nodes that are connected.
-pub fn links(view: &View, online: &BTreeSet<String>) -> Vec<Link> {
-    found(nodes(view, online, None).into_iter().map(|(name, n)| (name, n.domain)))
+/// The links between the nodes that are connected, with what all graphs were promised there, and those that were declared and are not there.
+pub fn links(view: &View, online: &BTreeSet<String>) -> (Vec<Link>, Vec<MissingLink>) {
+    links_but(view, &nodes(view, online, None), None)
+}
+
+/// The same with what graphs were promised but for one.
+fn links_but(
+    view: &View,
+    nodes: &BTreeMap<&str, Facts<'_>>,
+    but: Option<&str>,
+) -> (Vec<Link>, Vec<MissingLink>) {
+    let others = view.graphs.iter().filter(|(id, _)| Some(id.as_str()) != but);
+    let graphs = others.map(|(_, g)| &g.graph);
+    let promised = promised(graphs.filter_map(|g| Some((g.bandwidth()?, &g.tunnels[..]))));
+    let domains = nodes.iter().map(|(name, n)| (*name, n.domain)).collect();
+    links::all(&domains, &view.declared, view.encrypts, &promised)
+}
+
+/// What of a graph is too much for the links that its tunnels go over.
+fn overfull(graph: &ServiceGraph, tunnels: &[Tunnel], links: &[Link]) -> Vec<Mistake> {
+    let Some(bandwidth) = graph.placement.bandwidth else { return Vec::new() };
+    let wanted = promised([(bandwidth.kbits(), tunnels)].into_iter());
+    let mistake = |((from, to), kbits): (&(String, String), &u64)| {
+        let link = links.iter().find(|l| l.from(from).is_some_and(|(_, end)| end.node == *to))?;
+        let left = link.left(from).filter(|left| left < kbits)?;
+        Some(Mistake {
+            path: "sffg.placement.bandwidth".into(),
+            message: format!(
+                "its tunnels from node '{from}' to '{to}' may carry {kbits} kbit/s, and the link has {left} left of {}",
+                link.capacity?
+            ),
+            help: "ask for less, or put more of the graph on one node".into(),
+            ..Mistake::default()
+        })
+    };
+    wanted.iter().filter_map(mistake).collect()
+}
+
+/// Packets that are too large for links with a largest packet that was declared.
+fn too_large(tunnels: &[Tunnel], links: &[Link], declared: &Declared) -> Vec<String> {
+    let warning = |l: &Link| {
+        let ends = [l.a.node.as_str(), l.b.node.as_str()];
+        let used = tunnels.iter().any(|t| ends.contains(&t.from.as_str()) && ends.contains(&t.to.as_str()));
+        let overhead = if l.encrypted { 110 } else { 50 };
+        declared.get(&(l.a.node.clone(), l.b.node.clone()))?.mtu?;
+        let mtu = l.mtu.filter(|_| used)?;
+        Some(format!(
+            "the link between nodes '{}' and '{}' takes IP packets of {mtu} bytes, and tunnels take {overhead} of these: larger ones than {} are lost there",
+            ends[0],
+            ends[1],
+            mtu.saturating_sub(overhead)
+        ))
+    };
+    links.iter().filter_map(warning).collect()
 }
 
 /// Decides where a graph goes, whose tenant is of this kind. `asked` is a node that all of it is to be on; `without` one that it is to leave.
@@ -179,7 +233,14 @@ pub fn admit(
                 };
                 let parts = BTreeMap::from([(choice.node.clone(), whole_graph.clone().on_one_node()?)]);
                 let graph = domain_graph(document, view, whole(graph, &choice.node), parts, Vec::new());
-                return Ok(Admission { graph, placement, proof: None, policies, required });
+                return Ok(Admission {
+                    graph,
+                    placement,
+                    warnings: Vec::new(),
+                    proof: None,
+                    policies,
+                    required,
+                });
             }
             Err(why) => against = why,
         }
@@ -189,18 +250,26 @@ pub fn admit(
         return Err(refused("no node can take the graph").with(reasons(against)));
     }
     let several = over_several(document, whole_graph, view, online, without, before);
-    let (graph, placement, proof) = several.map_err(|mistakes| {
+    let Several { graph, placement, warnings, proof } = several.map_err(|mistakes| {
         let text = "no node can take the graph as a whole, and no nodes can in parts";
         let text = if one.is_some() { text } else { "no nodes can take the graph" };
         refused(text).with(reasons(against)).with(mistakes)
     })?;
-    Ok(Admission { graph, placement, proof, policies, required })
+    Ok(Admission { graph, placement, warnings, proof, policies, required })
 }
 
 /// Whether a node has a graph of a controller's.
 fn holds(view: &View, node: &str, graph: &str) -> bool {
     let graphs = view.known.get(node).map(|k| &k.graphs[..]).unwrap_or_default();
     graphs.iter().any(|g| g.id == graph && g.owner.is_some())
+}
+
+/// A graph in parts, on several nodes.
+struct Several {
+    graph: DomainGraph,
+    placement: Placement,
+    warnings: Vec<String>,
+    proof: Option<Proof>,
 }
 
 /// A graph in parts, on several nodes; `required` is the same with all that is required of it.
@@ -211,10 +280,10 @@ fn over_several(
     online: &BTreeSet<String>,
     without: Option<&str>,
     before: Option<&DomainGraph>,
-) -> Result<(DomainGraph, Placement, Option<Proof>), Vec<Mistake>> {
+) -> Result<Several, Vec<Mistake>> {
     let graph = &document.graph;
     let nodes = nodes(view, online, without);
-    let links = found(nodes.iter().map(|(name, n)| (*name, n.domain)));
+    let (links, _) = links_but(view, &nodes, Some(graph.id.as_str()));
     let known = before.map(super::store::DomainGraph::places);
     let places = place(graph, &nodes, &links, known.as_ref())?;
     let others = view.graphs.iter().filter(|(id, _)| id.as_str() != graph.id.as_str());
@@ -227,15 +296,21 @@ fn over_several(
     let key = |(name, n): (&&str, &Facts<'_>)| {
         Some(((*name).to_owned(), n.domain.wireguard.as_ref()?.parse().ok()?))
     };
-    let keys: Option<Keys> = view.encrypts.then(|| nodes.iter().filter_map(key).collect());
-    let split = split(graph, &places, &links, keys.as_ref(), had, &taken)
-        .map_err(|e| vec![Mistake::from(e.to_string())])?;
+    let keys: Keys = nodes.iter().filter_map(key).collect();
+    let split =
+        split(graph, &places, &links, &keys, had, &taken).map_err(|e| vec![Mistake::from(e.to_string())])?;
+    let overfull = overfull(graph, &split.tunnels, &links);
+    if !overfull.is_empty() {
+        return Err(overfull);
+    }
+    let warnings = too_large(&split.tunnels, &links, &view.declared);
     let by_text = |map: &BTreeMap<_, String>| {
         map.iter().map(|(id, n): (&weir_model::value::Id, _)| (id.to_string(), n.clone())).collect()
     };
     let placement = Placement {
         nodes: split.parts.keys().cloned().collect(),
         reason: match named(graph).len() {
+            _ if !graph.placement.apart.is_empty() => "functions are to be on different nodes; each part is as near to its access points as that and resources allow",
             0 | 1 => "no node has all that the graph needs; each part is as near to its access points as resources allow",
             _ => "the document names several nodes; what it leaves open is as near to its access points as resources allow",
         }
@@ -247,7 +322,7 @@ fn over_several(
     };
     let proof = proof(required, &places, &nodes).map_err(|e| vec![e])?;
     let graph = domain_graph(document, view, places, split.parts, split.tunnels);
-    Ok((graph, placement, proof))
+    Ok(Several { graph, placement, warnings, proof })
 }
 
 /// The places of a graph that is on one node as a whole.

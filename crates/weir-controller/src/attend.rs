@@ -128,6 +128,9 @@ async fn look(controller: Arc<Controller>, node: String, number: u64) {
         if let Err(e) = controller.settle(&node).await {
             tracing::warn!(node, "not in the desired state yet: {e}");
         }
+        if let Err(e) = controller.measure_tunnels(&node).await {
+            tracing::debug!(node, "what its tunnels carry: {e}");
+        }
         tokio::time::sleep(INTERVAL).await;
     }
 }

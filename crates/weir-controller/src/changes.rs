@@ -201,7 +201,8 @@ impl Controller {
         self.within_quotas(&id, &new)?;
         self.prove(admission.proof).await.map_err(&explain)?;
         let nodes = admission.placement.nodes;
-        let changed = self.change(&id, before.as_ref(), new, note).await.map_err(&explain)?;
+        let mut changed = self.change(&id, before.as_ref(), new, note).await.map_err(&explain)?;
+        changed.warnings.extend(admission.warnings);
         let kind = if before.is_some() { Kind::Changed } else { Kind::Applied };
         let why = note.message.as_ref().map_or(String::new(), |m| format!(": {m}"));
         let text = format!("revision {} runs at {}{why}", changed.revision, at(&nodes));

@@ -6,7 +6,7 @@ use weir_api::domain::Domain;
 use weir_model::graph::ServiceGraph;
 use weir_model::value::Id;
 
-use crate::facts::{needs, no_image, no_place};
+use crate::facts::{needs, no_image, no_place, other_region};
 
 /// A node that a graph could go to.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +52,12 @@ pub fn named(graph: &ServiceGraph) -> BTreeSet<&str> {
     functions.chain(saps).chain([graph.node.as_ref()]).flatten().map(Id::as_str).collect()
 }
 
+/// Functions, for people.
+pub(crate) fn functions<'a>(ids: impl IntoIterator<Item = &'a Id>) -> String {
+    let ids: Vec<&str> = ids.into_iter().map(Id::as_str).collect();
+    format!("functions '{}'", ids.join("', '"))
+}
+
 /// What speaks against a node, if anything does.
 fn against(graph: &ServiceGraph, c: &Candidate<'_>, asked: Option<&str>) -> Option<String> {
     if let Some(asked) = asked
@@ -66,9 +72,12 @@ fn against(graph: &ServiceGraph, c: &Candidate<'_>, asked: Option<&str>) -> Opti
         return Some("it is cordoned".to_owned());
     }
     let Some(domain) = c.domain else { return Some("it has not said yet what it has".to_owned()) };
+    let placement = &graph.placement;
+    let region = other_region(domain, placement.region.as_ref());
+    let apart = placement.apart.iter().map(|set| format!("{} are to be on different nodes", functions(set)));
     let places = graph.saps.iter().filter_map(|s| no_place(domain, graph.id.as_str(), s));
     let images = graph.functions.iter().filter_map(|f| no_image(domain, f));
-    let lacks: BTreeSet<String> = places.chain(images).collect();
+    let lacks: BTreeSet<String> = places.chain(images).chain(region).chain(apart).collect();
     if lacks.is_empty() && !domain.resources.overcommit && !c.has_it {
         let needs = graph.functions.iter().map(|f| needs(domain, f));
         let (memory, cpu) =

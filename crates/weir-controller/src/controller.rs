@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use axum::http::StatusCode;
 use tokio::sync::Notify;
 use weir_api::events::Kind;
-use weir_api::members::{NodeDetails, NodeSummary, Presence};
+use weir_api::members::{LinkSettings, NodeDetails, NodeSummary, Presence};
 use weir_api::problem::Problem;
 use weir_auth::Graph;
 use weir_model::graph::WhenLost;
@@ -87,6 +87,15 @@ pub(crate) fn now() -> u64 {
     now_ms() / 1000
 }
 
+/// The nodes of a link by name, with what is said of it in that order.
+fn in_order(a: &str, b: &str, settings: LinkSettings) -> ((String, String), LinkSettings) {
+    if a <= b {
+        return ((a.to_owned(), b.to_owned()), settings);
+    }
+    let addresses = settings.addresses.map(|[first, second]| [second, first]);
+    ((b.to_owned(), a.to_owned()), LinkSettings { addresses, ..settings })
+}
+
 impl Controller {
     /// A controller with what the store remembers.
     ///
@@ -109,6 +118,7 @@ impl Controller {
             requests: store.requests()?,
             queries: store.queries()?,
             images: store.images()?,
+            declared: store.links()?,
             encrypts,
             when_lost,
         };
@@ -275,6 +285,41 @@ impl Controller {
         Ok(())
     }
 
+    /// Keeps what the operator says of the link between two nodes.
+    ///
+    /// # Errors
+    /// There are no such nodes, or the store cannot be written.
+    pub async fn put_link(&self, a: &str, b: &str, settings: LinkSettings) -> Result<(), Problem> {
+        let _changing = self.changing.lock().await;
+        self.member(a)?;
+        self.member(b)?;
+        if a == b {
+            return Err(Problem::new(StatusCode::BAD_REQUEST, "a link is between two nodes"));
+        }
+        let (key, settings) = in_order(a, b, settings);
+        let (ends, kept) = (key.clone(), settings.clone());
+        self.blocking(move |s| s.keep_link((&ends.0, &ends.1), Some(&kept))).await?;
+        self.edit(|v| v.declared.insert(key, settings));
+        Ok(())
+    }
+
+    /// Forgets what the operator said of the link between two nodes.
+    ///
+    /// # Errors
+    /// Nothing was said of it, or the store cannot be written.
+    pub async fn remove_link(&self, a: &str, b: &str) -> Result<(), Problem> {
+        let _changing = self.changing.lock().await;
+        let (key, _) = in_order(a, b, LinkSettings::default());
+        if !self.view().declared.contains_key(&key) {
+            let text = format!("nothing was said of a link between nodes '{a}' and '{b}'");
+            return Err(Problem::new(StatusCode::NOT_FOUND, text));
+        }
+        let ends = key.clone();
+        self.blocking(move |s| s.keep_link((&ends.0, &ends.1), None)).await?;
+        self.edit(|v| v.declared.remove(&key));
+        Ok(())
+    }
+
     /// Forgets a node. Its connection is not taken any more.
     ///
     /// # Errors
@@ -291,6 +336,13 @@ impl Controller {
         }
         let node = name.to_owned();
         self.blocking(move |s| s.remove_node(&node)).await?;
+        let of_node: Vec<(String, String)> =
+            self.view().declared.keys().filter(|(a, b)| a == name || b == name).cloned().collect();
+        for (a, b) in of_node {
+            let ends = (a.clone(), b.clone());
+            self.blocking(move |s| s.keep_link((&ends.0, &ends.1), None)).await?;
+            self.edit(|v| v.declared.remove(&(a, b)));
+        }
         if let Some(connected) = self.fleet.get(name) {
             self.fleet.remove(name, connected.number);
         }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use weir_api::domain::{Domain, DomainImage};
 use weir_model::graph::{Function, Sap, SapKind, VlanSap};
+use weir_model::value::Id;
 
 /// What speaks against an access point of a graph at a node, if anything does.
 pub(crate) fn no_place(domain: &Domain, graph: &str, sap: &Sap) -> Option<String> {
@@ -34,6 +35,16 @@ pub(crate) fn no_place(domain: &Domain, graph: &str, sap: &Sap) -> Option<String
         SapKind::Vlan { .. } | SapKind::HostStack { .. } => None,
         SapKind::Gre { gre } => address(gre.local_ip),
         SapKind::Vxlan { vxlan } => address(vxlan.local_ip),
+    }
+}
+
+/// Why a node is not in the region that is asked for, if it is not.
+pub(crate) fn other_region(domain: &Domain, wanted: Option<&Id>) -> Option<String> {
+    let wanted = wanted?;
+    match &domain.region {
+        Some(region) if region == wanted.as_str() => None,
+        Some(region) => Some(format!("it is in region '{region}', and '{wanted}' is asked for")),
+        None => Some(format!("it says no region (weir node --region), and '{wanted}' is asked for")),
     }
 }
 

@@ -5,7 +5,7 @@
 //! - [`admit`]: what becomes of a document; [`choose`]: which node a graph goes to, [`place`]: or its parts; pure
 //! - [`policy`]: what the operator requires of graphs, whoever applies them; pure
 //! - [`requests`]: processing that is asked for: proved, placed, run, ended
-//! - [`links`]: which nodes reach each other; [`split`]: a graph of several nodes becomes one a node; pure
+//! - [`links`]: which nodes reach each other, and what passes there; [`split`]: a graph of several nodes becomes one a node; pure
 //! - [`lost`]: which graphs are placed anew because nodes of theirs are lost; pure
 //! - [`store`]: nodes, graphs and where they are, in one file
 //! - [`fleet`]: the nodes that are connected, and requests to them
@@ -36,9 +36,11 @@ mod replace;
 pub mod requests;
 mod rest;
 mod run;
+mod search;
 mod settle;
 pub mod split;
 pub mod store;
+mod traffic;
 pub mod view;
 
 pub use backup::{Restored, back_up, restore};

@@ -1,9 +1,25 @@
-//! The links between nodes: which of them reach each other, from where to where. Pure.
+//! The links between nodes: which of them reach each other, from where to where, what passes there and how long it takes. Pure.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::net::Ipv4Addr;
 
 use weir_api::domain::Domain;
+use weir_api::members::{Encapsulation, LinkSettings, MissingLink};
+use weir_model::graph::Placement;
+
+use crate::split::Tunnel;
+
+/// Microseconds of which the placement counts delays.
+const UNIT: u32 = 10;
+/// How long a link takes of which that is not known, in these: what counts is then how many there are.
+const UNKNOWN: u32 = 10;
+
+/// What the operator says of links, by the names of their nodes in order.
+pub type Declared = BTreeMap<(String, String), LinkSettings>;
+
+/// What graphs may send from a node to another, in kbit/s.
+pub type Promised = BTreeMap<(String, String), u64>;
 
 /// One end of a link.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +41,16 @@ pub struct Link {
     pub b: End,
     /// The largest IP packet that passes, in bytes.
     pub mtu: Option<u32>,
+    /// Whether the operator said something of it.
+    pub declared: bool,
+    /// What it can carry in each direction, in kbit/s, if that is known.
+    pub capacity: Option<u64>,
+    /// How long packets take, in microseconds, if that is known.
+    pub delay: Option<u32>,
+    /// Whether tunnels there are encrypted.
+    pub encrypted: bool,
+    /// What graphs may send forth and back, in kbit/s.
+    pub promised: [u64; 2],
 }
 
 impl Link {
@@ -36,6 +62,69 @@ impl Link {
             _ => None,
         }
     }
+
+    /// What graphs may still be promised from a node of it to the other, in kbit/s, if that is known.
+    pub fn left(&self, from: &str) -> Option<u64> {
+        let [forth, back] = self.promised;
+        let promised = if from == self.a.node { forth } else { back };
+        self.capacity.map(|c| c.saturating_sub(promised))
+    }
+
+    /// How long it takes, as the placement counts it.
+    pub fn weight(&self) -> u32 {
+        self.delay.map_or(UNKNOWN, units)
+    }
+}
+
+/// Microseconds, as the placement counts them.
+pub fn units(micros: u32) -> u32 {
+    micros.div_ceil(UNIT)
+}
+
+/// What graphs may send from node to node: each of their tunnels as much as the graph says.
+pub fn promised<'t>(graphs: impl Iterator<Item = (u64, &'t [Tunnel])>) -> Promised {
+    let mut all = Promised::new();
+    for (kbits, tunnels) in graphs {
+        for t in tunnels {
+            let sum = all.entry((t.from.clone(), t.to.clone())).or_default();
+            *sum = sum.saturating_add(kbits);
+        }
+    }
+    all
+}
+
+/// The links that a graph may use which asks for this.
+pub fn usable<'l>(links: &'l [Link], asked: &Placement) -> Vec<&'l Link> {
+    let has = |l: &&Link| {
+        let bandwidth = asked.bandwidth.is_none_or(|b| {
+            [&l.a, &l.b].iter().all(|end| l.left(&end.node).is_none_or(|left| left >= b.kbits()))
+        });
+        bandwidth && (asked.max_delay.is_none() || l.delay.is_some())
+    };
+    links.iter().filter(has).collect()
+}
+
+/// The nodes on the shortest path, both ends included, and how long it takes, as the placement counts it.
+pub fn path(links: &[&Link], from: &str, to: &str) -> Option<(Vec<String>, u32)> {
+    let mut next = BinaryHeap::from([Reverse((0, vec![from]))]);
+    let mut seen = BTreeSet::new();
+    while let Some(Reverse((delay, way))) = next.pop() {
+        let node = way.last().copied()?;
+        if node == to {
+            return Some((way.into_iter().map(str::to_owned).collect(), delay));
+        }
+        if !seen.insert(node) {
+            continue;
+        }
+        for link in links {
+            let Some((_, other)) = link.from(node) else { continue };
+            if !seen.contains(other.node.as_str()) {
+                let way = way.iter().copied().chain([other.node.as_str()]).collect();
+                next.push(Reverse((delay + link.weight(), way)));
+            }
+        }
+    }
+    None
 }
 
 /// An address with its network.
@@ -79,7 +168,16 @@ pub fn found<'d>(domains: impl Iterator<Item = (&'d str, &'d Domain)>) -> Vec<Li
                     (Some(a), Some(b)) => Some(a.min(b)),
                     (one, other) => one.or(other),
                 };
-                let link = Link { a: a.clone(), b: b.clone(), mtu };
+                let link = Link {
+                    a: a.clone(),
+                    b: b.clone(),
+                    mtu,
+                    declared: false,
+                    capacity: None,
+                    delay: None,
+                    encrypted: false,
+                    promised: [0, 0],
+                };
                 let key = (a.node.clone(), b.node.clone());
                 match links.get(&key) {
                     Some(known) if known.mtu >= link.mtu => {}
@@ -89,6 +187,76 @@ pub fn found<'d>(domains: impl Iterator<Item = (&'d str, &'d Domain)>) -> Vec<Li
         }
     }
     links.into_values().collect()
+}
+
+/// The links that there are, with what the operator says of them and what graphs may send there; and those that are not. Tunnels are encrypted where
+/// that is not said if `encrypts`.
+pub fn all(
+    domains: &BTreeMap<&str, &Domain>,
+    declared: &Declared,
+    encrypts: bool,
+    promised: &Promised,
+) -> (Vec<Link>, Vec<MissingLink>) {
+    let found = found(domains.iter().map(|(name, d)| (*name, *d)));
+    let mut links: BTreeMap<(String, String), Link> =
+        found.into_iter().map(|l| ((l.a.node.clone(), l.b.node.clone()), l)).collect();
+    let mut missing = Vec::new();
+    for ((a, b), settings) in declared {
+        let key = (a.clone(), b.clone());
+        let link = match settings.addresses {
+            Some(addresses) => between((a.as_str(), b.as_str()), addresses, domains),
+            None => links.remove(&key).ok_or_else(|| {
+                let away = [a, b].into_iter().find(|n| !domains.contains_key(n.as_str()));
+                match away {
+                    Some(node) => format!("node '{node}' is offline"),
+                    None => "the nodes have no addresses of one network; say at which they reach each other"
+                        .to_owned(),
+                }
+            }),
+        };
+        match link {
+            Ok(link) => {
+                let mtu = match (link.mtu, settings.mtu) {
+                    (Some(found), Some(said)) => Some(found.min(said)),
+                    (found, said) => said.or(found),
+                };
+                let LinkSettings { capacity, delay, .. } = *settings;
+                _ = links.insert(key, Link { mtu, declared: true, capacity, delay, ..link });
+            }
+            Err(reason) => {
+                links.remove(&key);
+                missing.push(MissingLink { nodes: [a.clone(), b.clone()], reason });
+            }
+        }
+    }
+    for ((a, b), link) in &mut links {
+        let said = declared.get(&(a.clone(), b.clone())).and_then(|s| s.encapsulation);
+        link.encrypted = said.map_or(encrypts, |e| e == Encapsulation::WireGuard);
+        let of = |from: &String, to: &String| promised.get(&(from.clone(), to.clone())).copied().unwrap_or(0);
+        link.promised = [of(a, b), of(b, a)];
+    }
+    (links.into_values().collect(), missing)
+}
+
+/// A link between two addresses of nodes.
+fn between(
+    (a, b): (&str, &str),
+    addresses: [Ipv4Addr; 2],
+    domains: &BTreeMap<&str, &Domain>,
+) -> Result<Link, String> {
+    let end = |node: &str, address: Ipv4Addr| {
+        let domain = domains.get(node).ok_or_else(|| format!("node '{node}' is offline"))?;
+        let text = address.to_string();
+        let here = |a: &String| a.split('/').next() == Some(&text);
+        let end = domain.endpoints.iter().find(|e| e.up && e.addresses.iter().any(here));
+        let end = end.ok_or_else(|| {
+            format!("node '{node}' has not the address {address} on an interface that is up")
+        })?;
+        Ok::<_, String>((End { node: node.to_owned(), interface: end.interface.clone(), address }, end.mtu))
+    };
+    let ((a, one), (b, other)) = (end(a, addresses[0])?, end(b, addresses[1])?);
+    let mtu = [one, other].into_iter().flatten().min();
+    Ok(Link { a, b, mtu, declared: true, capacity: None, delay: None, encrypted: false, promised: [0, 0] })
 }
 
 #[cfg(test)]
@@ -130,5 +298,86 @@ mod tests {
             ]
         );
         assert_eq!(links[0].from("n2").unwrap().0.node, "n2");
+    }
+
+    fn declared(a: &str, b: &str, settings: LinkSettings) -> Declared {
+        BTreeMap::from([((a.to_owned(), b.to_owned()), settings)])
+    }
+
+    #[test]
+    fn what_the_operator_says_of_links_counts() {
+        let n1 = domain(&[("m", "10.0.0.1/24", 1500), ("far", "10.1.0.1/24", 1500)]);
+        let n2 = domain(&[("m", "10.0.0.2/24", 1500)]);
+        let n3 = domain(&[("far", "10.2.0.3/24", 1400)]);
+        let domains = BTreeMap::from([("n1", &n1), ("n2", &n2), ("n3", &n3)]);
+        let promises = BTreeMap::from([(("n2".to_owned(), "n1".to_owned()), 300)]);
+        let said = LinkSettings {
+            capacity: Some(1000),
+            delay: Some(5000),
+            mtu: Some(1300),
+            ..LinkSettings::default()
+        };
+        let mut all_said = declared("n1", "n2", said);
+        let addresses = Some([Ipv4Addr::new(10, 1, 0, 1), Ipv4Addr::new(10, 2, 0, 3)]);
+        let encapsulation = Some(Encapsulation::WireGuard);
+        all_said.extend(declared(
+            "n1",
+            "n3",
+            LinkSettings { addresses, encapsulation, ..LinkSettings::default() },
+        ));
+        all_said.extend(declared("n2", "n3", LinkSettings::default()));
+        let (links, missing) = all(&domains, &all_said, false, &promises);
+        let text: Vec<String> = links
+            .iter()
+            .map(|l| {
+                format!(
+                    "{} {} {:?} {:?} {:?} {}",
+                    l.a.address,
+                    l.b.address,
+                    l.mtu,
+                    l.left("n1"),
+                    l.left("n2"),
+                    l.encrypted
+                )
+            })
+            .collect();
+        assert_eq!(
+            text,
+            [
+                "10.0.0.1 10.0.0.2 Some(1300) Some(1000) Some(700) false",
+                "10.1.0.1 10.2.0.3 Some(1400) None None true"
+            ]
+        );
+        assert_eq!(missing.len(), 1);
+        assert!(missing[0].reason.contains("no addresses of one network"), "{}", missing[0].reason);
+        let gone = BTreeMap::from([("n1", &n1)]);
+        let (links, missing) = all(&gone, &all_said, false, &promises);
+        assert!(links.is_empty() && missing[0].reason == "node 'n2' is offline", "{missing:?}");
+        // What a graph asks for rules links out.
+        let (links, _) = all(&domains, &all_said, false, &promises);
+        let asked = |bandwidth: &str| Placement { bandwidth: bandwidth.parse().ok(), ..Placement::default() };
+        assert_eq!(usable(&links, &asked("700 kbit/s")).len(), 2);
+        assert_eq!(usable(&links, &asked("701 kbit/s")).len(), 1);
+        let fast = Placement { max_delay: "1 s".parse().ok(), ..Placement::default() };
+        assert_eq!(usable(&links, &fast).len(), 1, "nobody knows how long the other takes");
+    }
+
+    #[test]
+    fn a_path_takes_the_least_time() {
+        let node = |n: &'static str| {
+            let address = format!("10.0.0.{}/24", &n[1..]);
+            (n, domain(&[("m", address.as_str(), 1500)]))
+        };
+        let nodes = ["n1", "n2", "n3"].map(node);
+        let domains = nodes.iter().map(|(n, d)| (*n, d)).collect();
+        let slow = declared("n1", "n3", LinkSettings { delay: Some(2000), ..LinkSettings::default() });
+        let (links, _) = all(&domains, &Declared::new(), false, &Promised::new());
+        let refs: Vec<&Link> = links.iter().collect();
+        assert_eq!(path(&refs, "n1", "n3").unwrap().0, ["n1", "n3"]);
+        let (links, _) = all(&domains, &slow, false, &Promised::new());
+        let refs: Vec<&Link> = links.iter().collect();
+        let (way, delay) = path(&refs, "n1", "n3").unwrap();
+        assert_eq!((way, delay), (vec!["n1".to_owned(), "n2".into(), "n3".into()], 20));
+        assert_eq!(path(&refs, "n1", "n9"), None);
     }
 }

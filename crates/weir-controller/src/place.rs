@@ -1,25 +1,18 @@
 //! Which node each part of a graph is on that spans nodes. Pure. Access points are where their interfaces are; functions come as close
 //! to them as resources allow, by [`weir_placement`].
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 
 use weir_api::domain::Domain;
 use weir_api::problem::Mistake;
-use weir_model::graph::{Function, PortRef, ServiceGraph};
+use weir_model::graph::{Function, ServiceGraph};
 use weir_model::value::Id;
-use weir_placement::{
-    Demand, Domain as Network, End, Flow, Kind, MAX_MODULES, Module, Network as Build, Placer, Region,
-    Server, Sink, Spec, Vertex, VertexId,
-};
+use weir_placement::MAX_MODULES;
 
-use crate::facts::{needs, no_image, no_place};
+use crate::facts::{no_image, no_place, other_region};
 use crate::links::Link;
+use crate::search::Search;
 use crate::split::Places;
-
-/// Longest path between two parts of a graph, in links, that is tried before any is taken.
-const LONGEST: u32 = 16;
-/// Bandwidths are not asked for yet: links and nodes have more than any graph counts.
-const PLENTY: u64 = 1 << 40;
 
 /// A node that a part of a graph could be on.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +46,11 @@ fn saps(
             .filter(|(name, n)| open(name, n) && no_place(n.domain, graph.id.as_str(), sap).is_none())
             .map(|(name, _)| *name)
             .collect();
+        let region = graph.placement.region.as_ref();
+        let inside = |name: &&str| {
+            region.is_some() && nodes.get(name).is_some_and(|n| other_region(n.domain, region).is_none())
+        };
+        let inside: Vec<&str> = able.iter().copied().filter(inside).collect();
         let node = match (wanted, &able[..]) {
             (Some(wanted), _) if able.contains(&wanted) => wanted,
             (Some(wanted), _) if nodes.contains_key(wanted) => {
@@ -77,9 +75,10 @@ fn saps(
                 mistakes.push(mistake(path, text, ""));
                 continue;
             }
-            (None, _) => match had.filter(|had| able.contains(had)) {
-                Some(had) => had,
-                None => {
+            (None, _) => match (had.filter(|had| able.contains(had)), &inside[..]) {
+                (Some(node), _) => node,
+                (None, [node]) => node,
+                _ => {
                     let text = format!("{what}: nodes {} have a place for it", able.join(", "));
                     mistakes.push(mistake(path, text, "say which with \"node\""));
                     continue;
@@ -89,38 +88,6 @@ fn saps(
         found.insert(sap.id.clone(), node.to_owned());
     }
     found
-}
-
-/// The functions and access points in an order in which traffic may come to them, from the first access point on.
-fn order(graph: &ServiceGraph) -> BTreeMap<PortRef, usize> {
-    let whole = |p: &PortRef| match p {
-        PortRef::Sap(id) => PortRef::Sap(id.clone()),
-        PortRef::Function { function, .. } => {
-            PortRef::Function { function: function.clone(), port: function.clone() }
-        }
-    };
-    let mut next: BTreeMap<PortRef, BTreeSet<PortRef>> = BTreeMap::new();
-    for rule in &graph.flowrules {
-        for output in &rule.actions.output_to_port {
-            next.entry(whole(&rule.matches.port_in)).or_default().insert(whole(output));
-        }
-    }
-    let all = graph.saps.iter().map(|s| PortRef::Sap(s.id.clone()));
-    let all = all.chain(
-        graph.functions.iter().map(|f| PortRef::Function { function: f.id.clone(), port: f.id.clone() }),
-    );
-    let mut seen: BTreeMap<PortRef, usize> = BTreeMap::new();
-    for start in all {
-        let mut queue = VecDeque::from([start]);
-        while let Some(place) = queue.pop_front() {
-            if seen.contains_key(&place) {
-                continue;
-            }
-            seen.insert(place.clone(), seen.len());
-            queue.extend(next.get(&place).into_iter().flatten().cloned());
-        }
-    }
-    seen
 }
 
 /// Which node each part of a graph is on. What runs stays where it is as long as that is possible.
@@ -165,162 +132,13 @@ pub fn place(
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
-    let kept = before.map(|b| &b.functions).filter(|b| !b.is_empty());
-    let tried = [kept, None].into_iter().skip(usize::from(kept.is_none()));
-    let mut last = String::new();
-    for kept in tried {
-        match functions(graph, &saps, nodes, links, kept) {
-            Ok(functions) => return Ok(Places { functions, saps }),
-            Err(why) => last = why,
-        }
+    let search = Search { graph, saps: &saps, nodes, links };
+    let far = search.too_far();
+    if !far.is_empty() {
+        return Err(far);
     }
-    Err(last.lines().map(|line| Mistake::from(line.to_owned())).collect())
-}
-
-/// The nodes of the functions.
-fn functions(
-    graph: &ServiceGraph,
-    saps: &BTreeMap<Id, String>,
-    nodes: &BTreeMap<&str, Facts<'_>>,
-    links: &[Link],
-    kept: Option<&BTreeMap<Id, String>>,
-) -> Result<BTreeMap<Id, String>, String> {
-    if graph.functions.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let mut build = Build::new();
-    let mut vertices: BTreeMap<&str, VertexId> = BTreeMap::new();
-    for (name, n) in nodes {
-        let had = |f: &Function| kept.and_then(|k| k.get(&f.id)).is_some_and(|k| k == name);
-        let can = |(i, f): (usize, &Function)| {
-            let open = !n.cordoned || had(f);
-            if open && no_image(n.domain, f).is_none() { 1u64 << i } else { 0 }
-        };
-        let r = &n.domain.resources;
-        let (cpu, memory) = match r.overcommit {
-            true => (u64::MAX, u64::MAX),
-            false => {
-                (r.cpu.total.saturating_sub(r.cpu.used), r.memory.total.saturating_sub(r.memory.used) >> 20)
-            }
-        };
-        let bounded = |v: u64| u32::try_from(v).unwrap_or(u32::MAX).min(1 << 30);
-        let server = Server {
-            cpu: bounded(cpu),
-            memory: bounded(memory),
-            internal: PLENTY,
-            region: Region(0),
-            kinds: graph.functions.iter().enumerate().map(can).fold(0, |all, bit| all | bit),
-        };
-        vertices.insert(name, build.add(Vertex::Server(server)));
-    }
-    for link in links {
-        if let (Some(a), Some(b)) = (vertices.get(&*link.a.node), vertices.get(&*link.b.node)) {
-            build.cable(*a, *b, PLENTY, 1);
-        }
-    }
-    let mut access: BTreeMap<&Id, VertexId> = BTreeMap::new();
-    for (id, node) in saps {
-        let vertex = build.add(Vertex::Access);
-        if let Some(server) = vertices.get(node.as_str()) {
-            build.cable(vertex, *server, PLENTY, 0);
-        }
-        access.insert(id, vertex);
-    }
-    let spec = spec(graph, nodes, &vertices, &access, kept);
-    let mut network = Network::new(build).map_err(|e| e.to_string())?;
-    let mut placer = Placer::new(weir_placement::Algorithm::default(), 1);
-    let mut last = String::new();
-    for bound in (0..=LONGEST).map(Some).chain([None]) {
-        let demand = Demand::new(Spec { max_delay: bound, ..spec.clone() }).map_err(|e| e.to_string())?;
-        match placer.place(&mut network, &demand) {
-            Ok(placed) => {
-                let name =
-                    |v: &VertexId| vertices.iter().find(|(_, at)| *at == v).map(|(n, _)| (*n).to_owned());
-                let at = graph.functions.iter().zip(&placed.servers);
-                return Ok(at.filter_map(|(f, v)| Some((f.id.clone(), name(v)?))).collect());
-            }
-            Err(refusal) => last = refusal.to_string(),
-        }
-    }
-    let demand = Demand::new(spec).map_err(|e| e.to_string())?;
-    let Ok(explained) = network.explain(&demand) else { return Err(last) };
-    let mut lines = Vec::new();
-    for (f, verdicts) in graph.functions.iter().zip(&explained.modules) {
-        let node = |(name, vertex): (&&str, &VertexId)| {
-            let (_, reason) = verdicts.nodes.iter().find(|(v, _)| v == vertex)?;
-            Some(format!("node {name}: {reason}"))
-        };
-        let nodes: Vec<String> = vertices.iter().filter_map(node).collect();
-        lines.push(format!("function {}: {}", f.id, nodes.join("; ")));
-    }
-    Err(format!("{last}\n{}", lines.join("\n")))
-}
-
-/// What the placement is asked for.
-fn spec(
-    graph: &ServiceGraph,
-    nodes: &BTreeMap<&str, Facts<'_>>,
-    vertices: &BTreeMap<&str, VertexId>,
-    access: &BTreeMap<&Id, VertexId>,
-    kept: Option<&BTreeMap<Id, String>>,
-) -> Spec {
-    let module = |(i, f): (usize, &Function)| {
-        let wanted = f.node.as_ref().or(graph.node.as_ref()).map(Id::as_str);
-        let wanted = wanted.or(kept.and_then(|k| k.get(&f.id)).map(String::as_str));
-        let most = nodes.values().map(|n| needs(n.domain, f)).max().unwrap_or_default();
-        Module {
-            memory: u32::try_from(most.0 >> 20).unwrap_or(u32::MAX).min(1 << 30),
-            cpu: most.1.min(1 << 30),
-            kind: u8::try_from(i).ok().map(Kind),
-            node: wanted.and_then(|w| vertices.get(w)).copied(),
-            ..Module::default()
-        }
-    };
-    let modules: Vec<Module> = graph.functions.iter().enumerate().map(module).collect();
-    // Traffic passes in both directions; the demand has to be without cycles, so each pair is joined in one.
-    let order = order(graph);
-    let number = |p: &PortRef| match p {
-        PortRef::Sap(_) => order.get(p).copied(),
-        PortRef::Function { function, .. } => {
-            order.get(&PortRef::Function { function: function.clone(), port: function.clone() }).copied()
-        }
-    };
-    let mut spec = Spec { modules, ..Spec::default() };
-    let mut seen = BTreeSet::new();
-    let index = |f: &Id| graph.functions.iter().position(|g| g.id == *f);
-    for rule in &graph.flowrules {
-        for output in &rule.actions.output_to_port {
-            let (mut from, mut to) = (&rule.matches.port_in, output);
-            let (Some(mut a), Some(mut b)) = (number(from), number(to)) else { continue };
-            if a > b {
-                (from, to, a, b) = (to, from, b, a);
-            }
-            if a == b || !seen.insert((a, b)) {
-                continue;
-            }
-            let from = match from {
-                PortRef::Function { function, .. } => index(function).map(End::Module),
-                PortRef::Sap(id) => access.get(id).map(|v| {
-                    spec.sources.push(*v);
-                    End::Source(spec.sources.len() - 1)
-                }),
-            };
-            let to = match to {
-                PortRef::Function { function, .. } => index(function).map(End::Module),
-                PortRef::Sap(id) => access.get(id).map(|v| {
-                    spec.sinks.push(Sink::OneOf(vec![*v]));
-                    End::Sink(spec.sinks.len() - 1)
-                }),
-            };
-            // What goes from one access point to another concerns no function.
-            if let (Some(from), Some(to)) = (from, to)
-                && (matches!(from, End::Module(_)) || matches!(to, End::Module(_)))
-            {
-                spec.flows.push(Flow { from, to, bandwidth: 0 });
-            }
-        }
-    }
-    spec
+    let functions = search.find(before.map(|b| &b.functions))?;
+    Ok(Places { functions, saps })
 }
 
 #[cfg(test)]
@@ -445,5 +263,44 @@ flowrules:
         assert!(placed(&said, &all, None).is_ok());
         let e = placed(&GRAPH.replace("{id: lan,", "{id: lan, node: n7,"), &all, None).unwrap_err();
         assert_eq!(e, "sffg.saps[0]: access point 'lan': node 'n7' is offline");
+    }
+
+    #[test]
+    fn wishes_hold_or_are_why_there_is_no_place() {
+        let both = ["firewall", "nat"];
+        let n = |number, interfaces: &[&str]| domain(number, interfaces, &both, 1000);
+        let all = [n(1, &["lan"]), n(2, &["wan"]), n(3, &[])];
+        let wish = |placement: &str| format!("{GRAPH}placement: {placement}\n");
+        let apart = placed(&wish("{apart: [[a, b]]}"), &all, None).unwrap();
+        assert!(apart == "a n1, b n2" || apart == "a n2, b n1", "{apart}");
+        let small = [domain(1, &["lan"], &both, 150), domain(2, &["wan"], &both, 150), n(3, &[])];
+        assert_eq!(placed(&wish("{together: [[a, b]]}"), &small, None).unwrap(), "a n3, b n3");
+        // What runs moves if it has to.
+        let id = |text: &str| text.parse::<Id>().unwrap();
+        let functions = BTreeMap::from([(id("a"), "n1".to_owned()), (id("b"), "n1".to_owned())]);
+        let before = Places { functions, saps: BTreeMap::new() };
+        let moved = placed(&wish("{apart: [[a, b]]}"), &all, Some(&before)).unwrap();
+        assert!(moved != "a n1, b n1", "{moved}");
+        // Where it cannot be, the wish is named.
+        let few = [domain(1, &["lan"], &both, 150), domain(2, &["wan"], &both, 150)];
+        let e = placed(&wish("{together: [[a, b]]}"), &few, None).unwrap_err();
+        assert!(e.contains("sffg.placement.together[0]: functions 'a', 'b' are to be on one node"), "{e}");
+        let one = [domain(1, &["lan"], &both, 1000), domain(2, &["wan"], &[], 1000)];
+        let e = placed(&wish("{apart: [[a, b]]}"), &one, None).unwrap_err();
+        assert!(
+            e.contains("sffg.placement.apart[0]: functions 'a', 'b' are to be on different nodes"),
+            "{e}"
+        );
+
+        let at = |region: &str, d: Domain| Domain { region: Some(region.into()), ..d };
+        let regions = [at("west", n(1, &["lan"])), at("west", n(2, &["wan"])), at("east", n(3, &["lan"]))];
+        let east = wish("{region: east}");
+        assert_eq!(placed(&east, &regions, None).unwrap(), "a n3, b n3");
+        let one = [at("west", n(1, &["lan"])), at("west", n(2, &["wan"])), at("east", n(3, &[]))];
+        let e = placed(&wish("{region: north}"), &one, None).unwrap_err();
+        assert!(e.contains("placement.region: its functions are to be in region 'north'"), "{e}");
+        assert!(e.contains("node n1: in another region"), "{e}");
+        let named = east.replace("name: nat", "node: n1, name: nat");
+        assert_eq!(placed(&named, &regions, None).unwrap(), "a n3, b n1");
     }
 }

@@ -4,7 +4,7 @@
 //! for that place alone: what a rule decides is decided once, where the packets come in, and nothing has to travel with them. On a
 //! path over nodes in between, each of these passes the packets on from one tunnel to the next.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use weir_model::DocErrors;
@@ -14,7 +14,7 @@ use weir_model::graph::{
 };
 use weir_model::value::{Id, PublicKey};
 
-use crate::links::Link;
+use crate::links::{Link, path, usable};
 
 /// The numbers of tunnels between nodes: the upper half of what VXLAN has. Documents have the lower half.
 pub(crate) const NUMBERS: std::ops::RangeInclusive<u32> = 0x80_0000..=0xff_ffff;
@@ -101,34 +101,9 @@ pub struct Split {
     pub tunnels: Vec<Tunnel>,
 }
 
-/// The nodes on the shortest path, both ends included.
-fn path(links: &[Link], from: &str, to: &str) -> Option<Vec<String>> {
-    let mut before: BTreeMap<&str, &str> = BTreeMap::new();
-    let mut next = VecDeque::from([from]);
-    while let Some(node) = next.pop_front() {
-        if node == to {
-            let mut path = vec![to.to_owned()];
-            let mut at = to;
-            while let Some(&previous) = before.get(at) {
-                path.push(previous.to_owned());
-                at = previous;
-            }
-            path.reverse();
-            return Some(path);
-        }
-        for (_, other) in links.iter().filter_map(|l| l.from(node)) {
-            if other.node != from && !before.contains_key(other.node.as_str()) {
-                before.insert(&other.node, node);
-                next.push_back(&other.node);
-            }
-        }
-    }
-    None
-}
-
 /// Makes the tunnels of a graph, with the numbers that it had before where it had them.
 struct Tunnels<'a> {
-    links: &'a [Link],
+    links: &'a [&'a Link],
     before: &'a [Tunnel],
     taken: &'a BTreeSet<u32>,
     made: Vec<Tunnel>,
@@ -138,7 +113,7 @@ impl Tunnels<'_> {
     /// The tunnels that lead from a node to a place, in order.
     fn to(&mut self, origin: &str, to: &str, place: &PortRef) -> Result<Vec<Tunnel>, SplitError> {
         let place = place.to_string();
-        let path = path(self.links, origin, to).ok_or_else(|| SplitError::NoPath {
+        let (path, _) = path(self.links, origin, to).ok_or_else(|| SplitError::NoPath {
             from: origin.to_owned(),
             to: to.to_owned(),
             place: place.clone(),
@@ -177,19 +152,19 @@ fn sap_id(number: u32) -> Result<Id, DocErrors> {
     text.parse().map_err(|_| DocErrors::one(None, format!("{text} is no identifier"), ""))
 }
 
-/// The public keys of nodes between which tunnels are encrypted.
+/// The public keys of nodes.
 pub type Keys = BTreeMap<String, PublicKey>;
 
 /// A tunnel's access point at one of its ends.
-fn sap(links: &[Link], keys: Option<&Keys>, tunnel: &Tunnel, node: &str) -> Result<Option<Sap>, SplitError> {
+fn sap(links: &[&Link], keys: &Keys, tunnel: &Tunnel, node: &str) -> Result<Option<Sap>, SplitError> {
     let other = if tunnel.from == node { &tunnel.to } else { &tunnel.from };
-    let ends = links.iter().filter_map(|l| l.from(node)).find(|(_, end)| end.node == *other);
-    let Some((here, there)) = ends else { return Ok(None) };
-    let peer = |keys: &Keys| match keys.get(other) {
-        Some(key) => Ok(WireGuardPeer { public_key: *key, udp_port: WIREGUARD_PORT }),
-        None => Err(SplitError::NoKey(other.clone())),
+    let ends = links.iter().filter_map(|l| Some((l, l.from(node)?))).find(|(_, (_, end))| end.node == *other);
+    let Some((link, (here, there))) = ends else { return Ok(None) };
+    let wireguard = match keys.get(other) {
+        Some(key) if link.encrypted => Some(WireGuardPeer { public_key: *key, udp_port: WIREGUARD_PORT }),
+        None if link.encrypted => return Err(SplitError::NoKey(other.clone())),
+        _ => None,
     };
-    let wireguard = keys.map(peer).transpose()?;
     let id = sap_id(tunnel.number).map_err(|what| SplitError::Part { node: node.to_owned(), what })?;
     let vxlan = VxlanSap {
         vni: tunnel.number,
@@ -201,7 +176,7 @@ fn sap(links: &[Link], keys: Option<&Keys>, tunnel: &Tunnel, node: &str) -> Resu
     Ok(Some(Sap { id, name: None, node: None, kind: SapKind::Vxlan { vxlan } }))
 }
 
-/// Splits a graph. With `keys`, tunnels are encrypted. Numbers of `taken` belong to other graphs; `before` are the tunnels that this one has.
+/// Splits a graph. Tunnels over links that encrypt are so by `keys`. Numbers of `taken` belong to other graphs; `before` are the tunnels that this one has.
 ///
 /// # Errors
 /// See [`SplitError`].
@@ -209,7 +184,7 @@ pub fn split(
     graph: &ServiceGraph,
     places: &Places,
     links: &[Link],
-    keys: Option<&Keys>,
+    keys: &Keys,
     before: &[Tunnel],
     taken: &BTreeSet<u32>,
 ) -> Result<Split, SplitError> {
@@ -235,6 +210,7 @@ pub fn split(
         let node = places.saps.get(&s.id).ok_or_else(|| SplitError::Nowhere(s.id.to_string()))?;
         parts.entry(node.clone()).or_insert_with(empty).saps.push(s.clone());
     }
+    let links = &usable(links, &graph.placement)[..];
     let mut tunnels = Tunnels { links, before, taken, made: Vec::new() };
     // What the nodes behind a tunnel do with what comes out of it.
     let mut onward: BTreeMap<u32, (String, PortRef)> = BTreeMap::new();
@@ -315,7 +291,16 @@ flowrules:
     fn link(a: u8, b: u8) -> Link {
         let end =
             |n: u8| End { node: format!("n{n}"), interface: "m".into(), address: Ipv4Addr::new(10, 0, 0, n) };
-        Link { a: end(a), b: end(b), mtu: Some(1500) }
+        Link {
+            a: end(a),
+            b: end(b),
+            mtu: Some(1500),
+            declared: false,
+            capacity: None,
+            delay: None,
+            encrypted: false,
+            promised: [0, 0],
+        }
     }
 
     fn places(fw: &str) -> Places {
@@ -338,7 +323,8 @@ flowrules:
     fn each_node_gets_its_functions_and_rules_and_tunnels_to_the_others() {
         let graph = ServiceGraph::parse(GRAPH).unwrap();
         let links = [link(1, 2), link(2, 3), link(1, 3)];
-        let split = split(&graph, &places("n2"), &links, None, &[], &BTreeSet::from([0x80_0000])).unwrap();
+        let split =
+            split(&graph, &places("n2"), &links, &Keys::new(), &[], &BTreeSet::from([0x80_0000])).unwrap();
         assert_eq!(
             rules(&split.parts["n1"]),
             ["sap:lan to sap:tunnel-800001", "sap:tunnel-800004 to sap:lan", "sap:tunnel-800005 to sap:lan"]
@@ -364,7 +350,8 @@ flowrules:
         assert_eq!((sender.local_ip, sender.remote_ip), (receiver.remote_ip, receiver.local_ip));
         // The same again has the same numbers, also when something else is new.
         let again =
-            super::split(&graph, &places("n2"), &links, None, &split.tunnels, &BTreeSet::new()).unwrap();
+            super::split(&graph, &places("n2"), &links, &Keys::new(), &split.tunnels, &BTreeSet::new())
+                .unwrap();
         assert_eq!(again, split);
     }
 
@@ -372,10 +359,12 @@ flowrules:
     fn nodes_in_between_pass_packets_on() {
         let graph = ServiceGraph::parse(GRAPH).unwrap();
         let split =
-            split(&graph, &places("n1"), &[link(1, 2), link(2, 3)], None, &[], &BTreeSet::new()).unwrap();
+            split(&graph, &places("n1"), &[link(1, 2), link(2, 3)], &Keys::new(), &[], &BTreeSet::new())
+                .unwrap();
         assert!(split.parts["n2"].functions.is_empty());
         assert_eq!(rules(&split.parts["n2"]).len(), 3, "to wan, to fw:out, to lan");
-        let e = super::split(&graph, &places("n1"), &[link(1, 2)], None, &[], &BTreeSet::new()).unwrap_err();
+        let e = super::split(&graph, &places("n1"), &[link(1, 2)], &Keys::new(), &[], &BTreeSet::new())
+            .unwrap_err();
         assert_eq!(e.to_string(), "no link leads from node 'n1' to node 'n3', where 'sap:wan' is");
     }
 
@@ -385,7 +374,7 @@ flowrules:
         let graph = ServiceGraph::parse(&text).unwrap();
         let mut places = places("n1");
         places.saps.insert("wan".parse().unwrap(), "n1".into());
-        let split = split(&graph, &places, &[], None, &[], &BTreeSet::new()).unwrap();
+        let split = split(&graph, &places, &[], &Keys::new(), &[], &BTreeSet::new()).unwrap();
         assert_eq!((split.parts.len(), split.tunnels.len()), (1, 0));
         assert_eq!(split.parts["n1"], graph);
     }

@@ -3,6 +3,7 @@
 
 mod added;
 mod asked;
+mod links;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,6 +15,7 @@ use weir_api::mark::Mark;
 use weir_auth::Graph;
 use weir_auth::quota::Usage;
 use weir_auth::secret::{JoinError, JoinTerms, Secret, SecretHash};
+use weir_model::value::Bandwidth;
 use weir_rest::secrets::{Secrets, masked};
 use weir_store::history::{self, Note};
 use weir_store::{Database, Result, Schema, StoreError};
@@ -49,6 +51,7 @@ CREATE TABLE IF NOT EXISTS runs (first INTEGER PRIMARY KEY, run TEXT NOT NULL UN
 CREATE TABLE IF NOT EXISTS doubts (graph TEXT PRIMARY KEY) STRICT;
 CREATE TABLE IF NOT EXISTS images (name TEXT PRIMARY KEY, manifest TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS queries (name TEXT PRIMARY KEY, query TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS links (a TEXT NOT NULL, b TEXT NOT NULL, settings TEXT NOT NULL, PRIMARY KEY (a, b)) STRICT;
 CREATE TABLE IF NOT EXISTS policies (name TEXT PRIMARY KEY, policy TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS requests (number INTEGER PRIMARY KEY AUTOINCREMENT, request TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS accounts (
@@ -121,6 +124,12 @@ impl DomainGraph {
     /// What it counts against the quotas of its tenant.
     pub fn usage(&self) -> Usage {
         Usage { graphs: 1, memory: self.memory, cpu: self.cpu }
+    }
+
+    /// What each of its tunnels may carry, in kbit/s, if it says so.
+    pub fn bandwidth(&self) -> Option<u64> {
+        let text = self.document.pointer("/placement/bandwidth")?.as_str()?;
+        text.parse().ok().map(Bandwidth::kbits)
     }
 
     /// The document as it may be shown.

@@ -9,9 +9,11 @@ use weir_api::queries::Query;
 use weir_auth::quota::Usage;
 use weir_model::graph::WhenLost;
 
+use crate::links::Declared;
 use crate::policy::Policies;
 use crate::requests::Kept;
 use crate::store::{Member, Stored};
+use crate::traffic::Sent;
 
 /// What is known of a node.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +28,8 @@ pub struct Known {
     pub domain: Option<Domain>,
     /// Which of the times that domains were asked for brought it.
     pub domain_asked: u64,
+    /// What its tunnels to other nodes have carried.
+    pub sent: Sent,
     /// Its graphs, as it said last.
     pub graphs: Vec<GraphSummary>,
     /// What is wrong with it.
@@ -51,7 +55,9 @@ pub struct View {
     pub images: BTreeMap<String, String>,
     /// The queries of the domain.
     pub queries: BTreeMap<String, Query>,
-    /// Whether tunnels between nodes are encrypted.
+    /// What the operator says of links.
+    pub declared: Declared,
+    /// Whether tunnels between nodes are encrypted, where that is not said of a link.
     pub encrypts: bool,
     /// What becomes of graphs that do not say it when a node of theirs is lost.
     pub when_lost: WhenLost,

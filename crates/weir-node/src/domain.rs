@@ -58,7 +58,8 @@ impl<D: DataPlane> Node<D> {
         let described =
             spawn_blocking(move || describe(&interfaces(), &view, &images, &drivers, &accounts, overcommit));
         let wireguard = self.wireguard.as_ref().map(ToString::to_string);
-        let domain = Domain { wireguard, ..described.await.unwrap_or_default() };
+        let region = self.region.clone();
+        let domain = Domain { wireguard, region, ..described.await.unwrap_or_default() };
         _ = self.described_first.set(domain.clone());
         domain
     }
@@ -184,6 +185,7 @@ fn describe(
         images: images.templates.values().map(|t| domain_image(t, drivers)).collect(),
         kinds: kinds(drivers),
         resources: resources(accounts, overcommit),
+        region: None,
         wireguard: None,
     }
 }

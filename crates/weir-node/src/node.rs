@@ -77,6 +77,8 @@ pub struct Node<D> {
     pub(crate) resources: Resources,
     /// Whether they may come to take more.
     pub(crate) overcommit: bool,
+    /// Where it is.
+    pub(crate) region: Option<String>,
     /// The container images, if this node can have any.
     pub(crate) containers: Option<Arc<weir_oci::Store>>,
     /// Held while anything changes.
@@ -133,6 +135,7 @@ impl<D: DataPlane> Node<D> {
             described_first: std::sync::OnceLock::new(),
             resources: Resources::of_machine(),
             overcommit: false,
+            region: None,
             containers: None,
             view: RwLock::new(Arc::new(View { graphs, ..View::default() })),
             proofs: Arc::default(),

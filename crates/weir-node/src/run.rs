@@ -80,6 +80,8 @@ pub struct Options {
     pub resources: Resources,
     /// Whether they may come to take more.
     pub overcommit: bool,
+    /// Where the node is, for graphs that ask for it.
+    pub region: Option<String>,
     /// How many revisions of each graph are kept.
     pub revisions: u32,
     /// The controller that the node is joined to.
@@ -230,6 +232,7 @@ pub async fn serve(
     let node = Node::new(Engine::supervise(place, events), store, options.images)?.with_login(login);
     let node = node
         .with_resources(options.resources, options.overcommit)
+        .with_region(options.region)
         .with_archives(archives)
         .with_added_images(added)
         .with_wireguard(tunnel_key)

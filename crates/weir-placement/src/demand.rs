@@ -28,8 +28,8 @@ pub struct Module {
     pub region: Option<Region>,
     /// Modules of one number run on one server.
     pub together: Option<u8>,
-    /// No two modules of one number run on one server.
-    pub apart: Option<u8>,
+    /// No two modules that have a bit in common run on one server.
+    pub apart: u64,
 }
 
 /// Where traffic leaves the domain.
@@ -260,8 +260,7 @@ fn count(what: &'static str, count: usize, least: usize, most: usize) -> Result<
 fn contradictions(modules: &[Module]) -> Result<(), DemandError> {
     for (a, x) in modules.iter().enumerate() {
         for (b, y) in modules.iter().enumerate().skip(a + 1) {
-            let same = |f: fn(&Module) -> Option<u8>| f(x).is_some() && f(x) == f(y);
-            if same(|m| m.together) && same(|m| m.apart) {
+            if x.together.is_some() && x.together == y.together && x.apart & y.apart != 0 {
                 return Err(DemandError::Contradiction(a, b));
             }
         }
@@ -383,7 +382,7 @@ mod tests {
         assert_eq!(error, DemandError::End { flow: 0, end: End::Module(2), side: "receiver" });
         let error = Demand::new(Spec::default()).unwrap_err();
         assert_eq!(error.to_string(), "0 modules; there can be 1 to 64");
-        let module = Module { together: Some(1), apart: Some(3), ..Module::default() };
+        let module = Module { together: Some(1), apart: 8, ..Module::default() };
         let error = Demand::new(Spec { modules: vec![module; 2], ..Spec::default() }).unwrap_err();
         assert_eq!(error, DemandError::Contradiction(0, 1));
     }

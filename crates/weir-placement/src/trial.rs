@@ -282,14 +282,14 @@ impl Drop for Trial<'_, '_> {
 /// Modules whose place contradicts a module's wishes to be together or apart, if it runs on a server.
 pub(crate) fn conflicts(d: &Inner, g: usize, s: u32, at: &[u32]) -> i32 {
     let module = &d.spec.modules[g];
-    if module.together.is_none() && module.apart.is_none() {
+    if module.together.is_none() && module.apart == 0 {
         return 0;
     }
     let same = |a: Option<u8>, b: Option<u8>| a.is_some() && a == b;
     let others = d.spec.modules.iter().enumerate().filter(|(o, _)| *o != g && at[*o] != NONE);
     let contradicts = others.filter(|(o, other)| {
         let joined = at[*o] == s;
-        (same(module.together, other.together) && !joined) || (same(module.apart, other.apart) && joined)
+        (same(module.together, other.together) && !joined) || (module.apart & other.apart != 0 && joined)
     });
     contradicts.count() as i32
 }

@@ -4,7 +4,9 @@ use http::Method;
 use serde_json::json;
 
 use super::{NodeClient, Result, encode};
-use crate::members::{Drained, LinkList, NodeDetails, NodeList, NodeSummary, Token, TokenRequest};
+use crate::members::{
+    Drained, LinkList, LinkSettings, NodeDetails, NodeList, NodeSummary, Token, TokenRequest,
+};
 
 impl NodeClient {
     /// The nodes of the domain.
@@ -20,6 +22,19 @@ impl NodeClient {
     /// The links between the nodes.
     pub fn links(&self) -> Result<LinkList> {
         self.get("/links")
+    }
+
+    /// Says something of the link between two nodes.
+    pub fn put_link(&self, a: &str, b: &str, settings: &LinkSettings) -> Result<()> {
+        let path = format!("/links/{}/{}", encode(a), encode(b));
+        let body = serde_json::to_string(settings).map_err(|e| self.unexpected(&path, e.to_string()))?;
+        self.send(Method::PUT, &path, "application/json", &body).map(drop)
+    }
+
+    /// Takes back what was said of the link between two nodes.
+    pub fn remove_link(&self, a: &str, b: &str) -> Result<()> {
+        let path = format!("/links/{}/{}", encode(a), encode(b));
+        self.send(Method::DELETE, &path, "", "").map(drop)
     }
 
     /// Says whether a node gets new graphs.

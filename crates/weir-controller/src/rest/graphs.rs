@@ -466,6 +466,7 @@ pub(super) async fn plan(
     let view = app.view();
     let before = view.graphs.get(&id).map(|g| &g.graph);
     let mut plan = whole::plan(before, &admission.graph, plans).ok_or_else(Problem::internal)?;
+    plan.warnings.extend(admission.warnings);
     plan.placement = Some(admission.placement);
     Ok(Json(plan))
 }

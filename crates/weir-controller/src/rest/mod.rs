@@ -3,6 +3,7 @@
 mod graphs;
 mod history;
 mod joining;
+mod links;
 mod metrics;
 mod nodes;
 mod policies;
@@ -48,7 +49,8 @@ fn guarded() -> OpenApiRouter<App> {
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::get, nodes::change, nodes::delete))
         .routes(routes!(nodes::drain))
-        .routes(routes!(nodes::links))
+        .routes(routes!(links::list))
+        .routes(routes!(links::put, links::remove))
         .routes(routes!(nodes::token))
         .routes(routes!(requests::list, requests::make))
         .routes(routes!(requests::query))

@@ -8,8 +8,8 @@ use axum::{Extension, Json};
 use std::time::SystemTime;
 use weir_api::events::{Event, EventList, Kind};
 use weir_api::members::{
-    Certificate, Drained, DrainedGraph, Hello, JoinRequest, LinkEnd, LinkList, LinkSummary, NodeChange,
-    NodeDetails, NodeList, NodeSummary, Presence, RenewRequest, Token, TokenRequest, Welcome,
+    Certificate, Drained, DrainedGraph, Hello, JoinRequest, NodeChange, NodeDetails, NodeList, NodeSummary,
+    Presence, RenewRequest, Token, TokenRequest, Welcome,
 };
 use weir_api::node::Health;
 use weir_api::problem::Problem;
@@ -24,10 +24,7 @@ use weir_rest::to_the_end;
 use weir_tls::authority::{NodeName, check_name};
 
 use super::App;
-use crate::admit::links as links_of;
 use crate::controller::{now, now_ms};
-use crate::links::{End, Link};
-use crate::split::Tunnel;
 use crate::store::{Member, TokenError};
 
 /// Most nodes that may join by one token, and the longest time that it is good, in seconds.
@@ -56,30 +53,6 @@ pub(super) async fn get(
 ) -> Result<Json<NodeDetails>, Problem> {
     caller.may(&Action::ReadNodes)?;
     app.details(&name).map(Json)
-}
-
-/// The links between the nodes that are connected: those that have addresses of one network reach each other there.
-#[utoipa::path(get, path = "/links", tag = "nodes", operation_id = "links", responses(
-    (status = 200, body = LinkList, description = "The links, by the names of their nodes."),
-))]
-pub(super) async fn links(State(app): State<App>, caller: Caller) -> Result<Json<LinkList>, Problem> {
-    caller.may(&Action::ReadNodes)?;
-    let view = app.view();
-    let online = app.fleet.names().into_iter().collect();
-    let end = |e: &End| LinkEnd {
-        node: e.node.clone(),
-        interface: e.interface.clone(),
-        address: e.address.to_string(),
-    };
-    let link = |l: &Link| {
-        let tunnels = view.graphs.values().flat_map(|g| &g.graph.tunnels);
-        let here = |t: &&Tunnel| {
-            let ends = (t.from.as_str(), t.to.as_str());
-            ends == (&*l.a.node, &*l.b.node) || ends == (&*l.b.node, &*l.a.node)
-        };
-        LinkSummary { a: end(&l.a), b: end(&l.b), mtu: l.mtu, tunnels: tunnels.filter(here).count() }
-    };
-    Ok(Json(LinkList { links: links_of(&view, &online).iter().map(link).collect() }))
 }
 
 /// Says whether a node gets new graphs.

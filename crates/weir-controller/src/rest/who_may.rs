@@ -77,6 +77,8 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("put /images/{name}", "/images/nobody", "name: other", "x - - - - - -"),
     ("get /keys", "/keys", "", "x x - - - - -"),
     ("get /links", "/links", "", "x x - - - - -"),
+    ("put /links/{a}/{b}", "/links/n1/nobody", "{}", "x - - - - - -"),
+    ("delete /links/{a}/{b}", "/links/n1/nobody", "", "x - - - - - -"),
     ("get /metrics", "/metrics", "", "x x x x x x x"),
     ("get /nodes", "/nodes", "", "x x - - - - -"),
     ("get /nodes/{name}", "/nodes/n1", "", "x x - - - - -"),

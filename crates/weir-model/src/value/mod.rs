@@ -29,6 +29,7 @@ macro_rules! schema_form {
 
 mod address;
 mod key;
+mod rate;
 mod size;
 mod transport;
 mod version;
@@ -42,6 +43,7 @@ use serde::{Serialize, Serializer};
 pub(crate) use address::ADDRESS;
 pub use address::{EtherType, HostAddress, IpPrefix, VlanId};
 pub use key::PublicKey;
+pub use rate::{Bandwidth, Delay};
 pub use size::Size;
 pub use transport::{PortRange, TcpFlags};
 pub use version::{Version, VersionRange};

@@ -36,6 +36,13 @@ impl<D: DataPlane> Node<D> {
         self
     }
 
+    /// In a region.
+    #[must_use]
+    pub fn with_region(mut self, region: Option<String>) -> Node<D> {
+        self.region = region;
+        self
+    }
+
     /// With a login.
     #[must_use]
     pub fn with_login(mut self, login: Login) -> Node<D> {

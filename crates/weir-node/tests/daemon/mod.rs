@@ -75,6 +75,7 @@ pub fn options(dir: &Path) -> Options {
         insecure_registries: Vec::new(),
         resources: weir_node::resources::Resources::of_machine(),
         overcommit: true,
+        region: None,
         graph_memory: 256 << 20,
     }
 }

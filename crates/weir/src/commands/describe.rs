@@ -37,6 +37,9 @@ pub(super) fn text(d: &Domain, ui: Ui) -> String {
     let memory = share(r.memory, &weir_node::resources::size);
     let cpu = share(r.cpu, &|n| format!("{}", n as f64 / 1000.0));
     let more = if r.overcommit { "; they may be promised more" } else { "" };
+    if let Some(region) = &d.region {
+        _ = writeln!(out, "\nit is in region {region}");
+    }
     _ = writeln!(out, "\ngraphs may come to take {memory} of memory, and {cpu} processors{more}");
     out
 }

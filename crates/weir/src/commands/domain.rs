@@ -23,7 +23,7 @@ enum What {
     /// The nodes of the domain
     #[command(alias = "node")]
     Nodes(Where),
-    /// The links between the nodes, and how many tunnels of graphs go there
+    /// The links between the nodes: what was declared of them, and what goes there
     #[command(alias = "link")]
     Links(Where),
     /// The tenants, with what they have
@@ -87,21 +87,7 @@ pub(crate) fn get(args: &GetArgs, ui: &Ui) -> Result<(), Failure> {
         What::Policies(args) => super::policy::list(&args.node.client()?, ui)?,
         What::Links(args) => {
             let list = args.node.client()?.links()?;
-            ui.print(&list, || {
-                let mut rows =
-                    vec![["NODE", "FROM", "NODE", "TO", "MTU", "TUNNELS"].map(str::to_owned).to_vec()];
-                for l in &list.links {
-                    rows.push(vec![
-                        l.a.node.clone(),
-                        format!("{} ({})", l.a.address, l.a.interface),
-                        l.b.node.clone(),
-                        format!("{} ({})", l.b.address, l.b.interface),
-                        l.mtu.map_or("-".into(), |mtu| mtu.to_string()),
-                        l.tunnels.to_string(),
-                    ]);
-                }
-                if list.links.is_empty() { "no links\n".into() } else { table(&rows, &[4, 5]) }
-            })?;
+            ui.print(&list, || super::link::text(&list))?;
         }
     }
     Ok(())

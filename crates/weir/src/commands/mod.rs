@@ -23,6 +23,7 @@ mod ir;
 mod ir_asm;
 mod key;
 mod lab;
+mod link;
 mod live;
 mod manual;
 mod node;
@@ -223,6 +224,16 @@ pub(crate) enum Command {
     ///
     /// weir policy set no-loops --require noloops --keep
     Policy(policy::Args),
+    /// Say what the links between the nodes of a domain can carry, how long they take, and how tunnels go there
+    ///
+    /// Examples:
+    ///
+    /// weir link set n1 n2 --capacity '1 Gbit/s' --delay '2 ms'
+    ///
+    /// weir link set n1 n3 --addresses 203.0.113.1 198.51.100.3 --encapsulation wireguard
+    ///
+    /// weir get links
+    Link(link::Args),
     /// Ask a domain for processing: modules in the Click language are proved, placed, and run at an address of their own
     ///
     /// Without a file, the requests that run are listed.
@@ -353,6 +364,7 @@ impl Command {
             Command::Key(a) => key::run(&a, ui),
             Command::Tenant(a) => tenant::run(&a, ui),
             Command::Policy(a) => policy::run(&a, ui),
+            Command::Link(a) => link::run(&a, ui),
             Command::Request(a) => requests::run(&a, ui),
             Command::Query(a) => requests::query(&a, ui),
             Command::Accounting(a) => requests::accounting(&a, ui),

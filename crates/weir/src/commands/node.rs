@@ -10,6 +10,7 @@ use weir_auth::secret::Secret;
 use weir_engine::{ServeError, WorkerOptions, serve};
 use weir_io::allow_huge_pages;
 use weir_io::interface::Method;
+use weir_model::value::Id;
 use weir_node::join::Join;
 use weir_node::resources::Resources;
 use weir_node::{LoginOptions, Options};
@@ -75,6 +76,9 @@ pub(crate) struct Args {
     /// Take graphs that may come to take more memory or processor time than there is
     #[arg(long)]
     overcommit: bool,
+    /// Where the node is, such as a site: graphs of a domain may ask for it (placement: {region: …})
+    #[arg(long, value_name = "NAME", value_parser = super::link::value::<Id>)]
+    region: Option<Id>,
     /// How many revisions of each graph are kept, the newest
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     revisions: u32,
@@ -204,6 +208,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         insecure_registries: args.insecure_registry,
         resources,
         overcommit: args.overcommit,
+        region: args.region.map(|r| r.to_string()),
         graph_memory: u64::from(args.graph_memory) << 20,
         revisions: args.revisions,
     };

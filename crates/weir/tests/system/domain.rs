@@ -40,7 +40,7 @@ flowrules:
   - {id: b, priority: 1, match: {port_in: 'sap:r'}, actions: {output_to_port: 'sap:l'}}
 ";
 
-const NODES: [&str; 3] = ["n1", "n2", "n3"];
+pub(crate) const NODES: [&str; 3] = ["n1", "n2", "n3"];
 
 pub(crate) fn lab(alone: bool) -> Lab {
     let names = ["control", "n1", "n2", "n3", "h1", "h2", "h3"];
@@ -123,6 +123,10 @@ impl<'l> Domain<'l> {
     }
 
     pub(crate) fn node(&self, name: &str, token: Option<&str>) -> Process {
+        self.node_with(name, token, &[])
+    }
+
+    pub(crate) fn node_with(&self, name: &str, token: Option<&str>, options: &[&str]) -> Process {
         let (socket, store) = (self.lab.path(&format!("{name}.sock")), self.lab.path(&format!("{name}.db")));
         let command = [WEIR, "node", "--socket", &socket, "--store", &store, "--images", "images"];
         let join = ["--join", CONTROLLER, "--name", name];
@@ -131,7 +135,7 @@ impl<'l> Domain<'l> {
         let own = own.as_ref().map_or(&[][..], |o| &o[..]);
         let token = token.map(|t| ["--token", t]);
         let token = token.as_ref().map_or(&[][..], |t| &t[..]);
-        self.lab.ns(name).spawn_in_network(&[&command[..], own, &join[..], token].concat())
+        self.lab.ns(name).spawn_in_network(&[&command[..], own, &join[..], token, options].concat())
     }
 
     pub(crate) fn join_all(&self) -> Vec<Process> {
@@ -146,13 +150,18 @@ impl<'l> Domain<'l> {
     }
 
     /// Whether the node has said what it has.
-    fn knows(&self, name: &str) -> bool {
+    pub(crate) fn knows(&self, name: &str) -> bool {
         self.describe(name)["domain"]["endpoints"].is_array()
     }
 
     fn describe(&self, name: &str) -> Value {
         let out = self.weir(&["--json", "describe", "node", name]);
         if out.code == 0 { out.json() } else { Value::Null }
+    }
+
+    /// A file of the lab.
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
+        self.lab.write(name, text)
     }
 
     pub(crate) fn apply(&self, document: &str, options: &[&str]) -> Output {
@@ -492,7 +501,13 @@ fn the_example_of_the_manual_does_what_it_says() {
     let out = everywhere(&["env", &program, &folder, "timeout", "-k", "10", "180", run.to_str().unwrap()]);
     let said = out.ok();
     assert_eq!(everywhere(&["pgrep", "-f", &lab.path("tmp")]).stdout, "", "it leaves no program behind");
-    for part in ["three machines", "0% packet loss", "the firewall lets nobody in", "== done"] {
+    for part in [
+        "three machines",
+        "0% packet loss",
+        "the firewall lets nobody in",
+        "placed anew: node 'n2' is lost",
+        "== done",
+    ] {
         assert!(said.contains(part), "{part}: {said}");
     }
 }

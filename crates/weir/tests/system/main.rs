@@ -45,3 +45,4 @@ mod traffic;
 mod tunnels;
 mod vm;
 mod watching;
+mod wishes;

@@ -31,6 +31,7 @@ from .models import (
     ImageList,
     KeyList,
     LinkList,
+    LinkSettings,
     Measured,
     NewKey,
     NodeDetails,
@@ -186,6 +187,15 @@ class AsyncNodes(AsyncResource):
     async def links(self) -> LinkList:
         """The links between the nodes that are connected."""
         return read(LinkList, await self._connection.send("GET", path("links")))
+
+    async def put_link(self, a: str, b: str, settings: LinkSettings) -> None:
+        """Says what the link between two nodes can carry, how long it takes, and how tunnels go there."""
+        body = settings.model_dump(exclude_none=True)
+        check(await self._connection.send_json("PUT", path("links", a, b), body))
+
+    async def remove_link(self, a: str, b: str) -> None:
+        """Takes back what was said of the link between two nodes."""
+        check(await self._connection.send("DELETE", path("links", a, b)))
 
     async def token(self, uses: int = 1, seconds: int = 3600) -> Token:
         """Makes a token by which so many nodes join."""

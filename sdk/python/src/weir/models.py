@@ -550,6 +550,33 @@ class LinkEnd(BaseModel):
     """
 
 
+class LinkSettings(BaseModel):
+    """
+    What the operator says of the link between two nodes.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    addresses: Annotated[list[str] | None, Field(max_length=2, min_length=2)] = None
+    """
+    The IPv4 address of the end at the first node, and at the other one, if the nodes are to reach each other there; without them, where they have addresses of one network.
+    """
+    capacity: Annotated[int | None, Field(ge=1, le=1000000000)] = None
+    """
+    What it can carry in each direction, in kbit/s.
+    """
+    delay: Annotated[int | None, Field(ge=1, le=10000000)] = None
+    """
+    How long packets take, in microseconds.
+    """
+    encapsulation: Literal["vxlan", "wireguard"] | None = None
+    mtu: Annotated[int | None, Field(ge=576, le=65535)] = None
+    """
+    The largest IP packet that passes, in bytes, where that is less than its interfaces take.
+    """
+
+
 class LinkStatus(BaseModel):
     """
     Traffic between two places of a graph.
@@ -574,26 +601,18 @@ class LinkStatus(BaseModel):
     """
 
 
-class LinkSummary(BaseModel):
+class LinkUse(BaseModel):
     """
-    Two nodes that reach each other: tunnels between them go there.
+    What goes over a link in one direction.
     """
 
-    a: LinkEnd
+    measured: Annotated[int | None, Field(ge=0)] = None
     """
-    The end at the node that comes first by name.
+    What tunnels of graphs carried when that was looked at last, in bits a second, without what the tunnels add; none if nobody knows yet.
     """
-    b: LinkEnd
+    promised: Annotated[int, Field(ge=0)]
     """
-    The other end.
-    """
-    mtu: Annotated[int | None, Field(ge=0)] = None
-    """
-    The largest IP packet that passes, in bytes.
-    """
-    tunnels: Annotated[int, Field(ge=0)]
-    """
-    Tunnels of graphs that go there.
+    What graphs may send there, in kbit/s, as far as they say it.
     """
 
 
@@ -620,6 +639,21 @@ class MetricsToken(BaseModel):
     token: str
     """
     For `Authorization: Bearer TOKEN`.
+    """
+
+
+class MissingLink(BaseModel):
+    """
+    A link that was declared, and that nodes do not have.
+    """
+
+    nodes: list[str]
+    """
+    Its nodes, by name.
+    """
+    reason: str
+    """
+    Why it is not there.
     """
 
 
@@ -1976,14 +2010,50 @@ class KeyList(BaseModel):
     """
 
 
-class LinkList(BaseModel):
+class LinkSummary(BaseModel):
     """
-    The links of a domain.
+    Two nodes that reach each other: tunnels between them go there.
     """
 
-    links: list[LinkSummary]
+    a: LinkEnd
     """
-    By the names of their nodes.
+    The end at the node that comes first by name.
+    """
+    b: LinkEnd
+    """
+    The other end.
+    """
+    back: LinkUse | None = None
+    """
+    From the other end to the first.
+    """
+    capacity: Annotated[int | None, Field(ge=0)] = None
+    """
+    What it can carry in each direction, in kbit/s, as it was declared.
+    """
+    declared: bool | None = None
+    """
+    Whether the operator said something of it.
+    """
+    delay: Annotated[int | None, Field(ge=0)] = None
+    """
+    How long packets take, in microseconds, as it was declared.
+    """
+    encapsulation: Literal["vxlan", "wireguard"] | None = None
+    """
+    How tunnels of graphs go there.
+    """
+    forth: LinkUse | None = None
+    """
+    From the first end to the other.
+    """
+    mtu: Annotated[int | None, Field(ge=0)] = None
+    """
+    The largest IP packet that passes, in bytes.
+    """
+    tunnels: Annotated[int, Field(ge=0)]
+    """
+    Tunnels of graphs that go there.
     """
 
 
@@ -2363,6 +2433,10 @@ class Domain(BaseModel):
     """
     The kinds of function, and whether the node can run them.
     """
+    region: str | None = None
+    """
+    Where it is, as it was started (`--region`): graphs may ask for that.
+    """
     resources: ResourceUse
     """
     What graphs may come to take altogether.
@@ -2408,6 +2482,21 @@ class ImageList(BaseModel):
     images: list[ImageSummary]
     """
     Those that graphs can use.
+    """
+
+
+class LinkList(BaseModel):
+    """
+    The links of a domain.
+    """
+
+    links: list[LinkSummary]
+    """
+    By the names of their nodes.
+    """
+    missing: list[MissingLink] | None = None
+    """
+    Those that were declared, and are not there.
     """
 
 

@@ -62,7 +62,6 @@ fn graph(r: &mut Reader, at: &At<'_>) -> Option<GraphParts> {
     let name = f.need(r, "name", "the graph's name").and_then(|at| r.parse(&at, "a name"));
     let tenant = optional(f.get("tenant"), |at| r.parse(at, "a tenant's name"));
     let node = optional(f.get("node"), |at| r.parse(at, A_NODE));
-    let placement = optional(f.get("placement"), |at| placement::placement(r, at));
     let direct_links = optional(f.get("direct-links"), |at| r.bool(at));
     let before = r.count();
     let saps = list(r, f.get("saps"), "service access points", MAX_SAPS, sap::sap);
@@ -73,6 +72,8 @@ fn graph(r: &mut Reader, at: &At<'_>) -> Option<GraphParts> {
     }
     let saps: Vec<Sap> = saps.into_iter().map(|(_, s)| s).collect();
     let Steered { functions, functions_lost, flowrules } = steered(r, &f, (&saps, saps_lost));
+    let placement =
+        optional(f.get("placement"), |at| placement::placement(r, at, (&functions, functions_lost)));
     let lost = functions_lost || saps_lost;
     let mut limits = false;
     let requirements = list(r, f.get("requirements"), "requirements", MAX_REQUIREMENTS, |r, at| {
