@@ -23,6 +23,9 @@ pub struct GraphStatus {
     pub functions: Vec<FunctionStatus>,
     /// The links, in the order of the flow rules that make them.
     pub links: Vec<LinkStatus>,
+    /// The access points, in the graph's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub saps: Vec<SapStatus>,
     /// Why packets ended, in all of the graph: by element of the configuration that it became.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drops: Vec<ElementDrops>,
@@ -115,6 +118,8 @@ pub enum State {
     },
     /// Stopped on request.
     Stopped,
+    /// Of a function: packets go past it, on request.
+    Bypass,
 }
 
 /// The state of a function.
@@ -141,6 +146,17 @@ pub struct FunctionStatus {
     pub packets_out: u64,
     /// Packets dropped inside, by reason, reasons with a count only.
     pub drops: Vec<DropCount>,
+}
+
+/// What passed an access point.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SapStatus {
+    /// Its identifier.
+    pub id: String,
+    /// Packets that came in.
+    pub packets_in: u64,
+    /// Packets that left.
+    pub packets_out: u64,
 }
 
 /// Packets dropped for one reason.
@@ -200,6 +216,7 @@ mod tests {
             state: State::Failed { reason: "no interface eth9".into() },
             functions: vec![],
             links: vec![],
+            saps: vec![],
             drops: vec![],
             profile: vec![],
             flows: vec![],

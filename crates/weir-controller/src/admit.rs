@@ -15,11 +15,12 @@ use weir_rest::body::Document;
 use weir_rest::secrets::{Secrets, restored};
 
 use crate::choose::{Candidate, WhyNot, choose, named};
-use crate::facts::{is_composed, needs, secrets};
+use crate::facts::{is_composed, needs, no_image, secrets};
 use crate::links::{self, Declared, Link, promised};
+use crate::migrate::core::Moving;
 use crate::place::{Facts, place};
 use crate::policy::{Line, explain, lines, with};
-use crate::split::{Keys, NUMBERS, Places, Tunnel, split};
+use crate::split::{Had, Keys, NUMBERS, Places, Split, SplitError, Tunnel, split};
 use crate::store::{DomainGraph, Part};
 use crate::view::View;
 
@@ -195,7 +196,9 @@ pub fn admit(
     }
     // What is on its other nodes stays there.
     let stays = |k: &DomainGraph| k.parts.keys().any(|n| Some(n.as_str()) != without && online.contains(n));
-    let stays = without.is_some() && known.is_some_and(stays);
+    // So does what somebody moved.
+    let moved = |k: &DomainGraph| graph.functions.iter().any(|f| k.moved.contains(f.id.as_str()));
+    let stays = known.is_some_and(|k| if without.is_some() { stays(k) } else { moved(k) });
     let one = match (asked, named.len()) {
         (Some(asked), _) => Some(Some(asked)),
         (None, _) if stays => None,
@@ -250,11 +253,13 @@ pub fn admit(
         return Err(refused("no node can take the graph").with(reasons(against)));
     }
     let several = over_several(document, whole_graph, view, online, without, before);
-    let Several { graph, placement, warnings, proof } = several.map_err(|mistakes| {
+    let Several { mut graph, placement, warnings, proof } = several.map_err(|mistakes| {
         let text = "no node can take the graph as a whole, and no nodes can in parts";
         let text = if one.is_some() { text } else { "no nodes can take the graph" };
         refused(text).with(reasons(against)).with(mistakes)
     })?;
+    let stay = |f: &&String| before.is_some_and(|b| b.functions.get(*f) == graph.functions.get(*f));
+    graph.moved = before.iter().flat_map(|b| &b.moved).filter(stay).cloned().collect();
     Ok(Admission { graph, placement, warnings, proof, policies, required })
 }
 
@@ -286,19 +291,9 @@ fn over_several(
     let (links, _) = links_but(view, &nodes, Some(graph.id.as_str()));
     let known = before.map(super::store::DomainGraph::places);
     let places = place(graph, &nodes, &links, known.as_ref())?;
-    let others = view.graphs.iter().filter(|(id, _)| id.as_str() != graph.id.as_str());
-    let taken = others.flat_map(|(_, g)| g.graph.tunnels.iter().map(|t| t.number));
-    // What a node has still, or has of its own, is not free either.
-    let held = view.known.values().filter_map(|k| k.domain.as_ref()).flat_map(|d| &d.tunnels);
-    let held = held.filter(|t| t.graph != graph.id.as_str()).filter_map(|t| t.key);
-    let taken = taken.chain(held).collect();
     let had = before.map_or(&[][..], |b| &b.tunnels);
-    let key = |(name, n): (&&str, &Facts<'_>)| {
-        Some(((*name).to_owned(), n.domain.wireguard.as_ref()?.parse().ok()?))
-    };
-    let keys: Keys = nodes.iter().filter_map(key).collect();
-    let split =
-        split(graph, &places, &links, &keys, had, &taken).map_err(|e| vec![Mistake::from(e.to_string())])?;
+    let split = split_in(view, &nodes, &links, (graph, &places), had, None)
+        .map_err(|e| vec![Mistake::from(e.to_string())])?;
     let overfull = overfull(graph, &split.tunnels, &links);
     if !overfull.is_empty() {
         return Err(overfull);
@@ -323,6 +318,89 @@ fn over_several(
     let proof = proof(required, &places, &nodes).map_err(|e| vec![e])?;
     let graph = domain_graph(document, view, places, split.parts, split.tunnels);
     Ok(Several { graph, placement, warnings, proof })
+}
+
+/// Splits a graph, with numbers for tunnels that are free in the domain.
+fn split_in(
+    view: &View,
+    nodes: &BTreeMap<&str, Facts<'_>>,
+    links: &[Link],
+    (graph, places): (&ServiceGraph, &Places),
+    had: &[Tunnel],
+    moving: Option<&Moving>,
+) -> Result<Split, SplitError> {
+    let others = view.graphs.iter().filter(|(id, _)| id.as_str() != graph.id.as_str());
+    let taken = others.flat_map(|(_, g)| g.graph.tunnels.iter().map(|t| t.number));
+    // What a node has still, or has of its own, is not free either.
+    let held = view.known.values().filter_map(|k| k.domain.as_ref()).flat_map(|d| &d.tunnels);
+    let held = held.filter(|t| t.graph != graph.id.as_str()).filter_map(|t| t.key);
+    let taken = taken.chain(held).collect();
+    let key = |(name, n): (&&str, &Facts<'_>)| {
+        Some(((*name).to_owned(), n.domain.wireguard.as_ref()?.parse().ok()?))
+    };
+    let keys: Keys = nodes.iter().filter_map(key).collect();
+    split(graph, places, links, &keys, Had { tunnels: had, taken: &taken }, moving)
+}
+
+/// A graph with a function at another node, as far as that is possible: what has to be proved of it first.
+///
+/// # Errors
+/// It cannot be there, and why.
+pub(crate) fn admit_move(
+    graph: &ServiceGraph,
+    stored: &DomainGraph,
+    kind: Option<TenantKind>,
+    view: &View,
+    online: &BTreeSet<String>,
+    (function, to): (&Function, &str),
+) -> Result<Option<Proof>, Problem> {
+    let nodes = nodes(view, online, None);
+    let Some(node) = nodes.get(to) else {
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("node '{to}' is offline")));
+    };
+    if node.cordoned {
+        return Err(refused(format!(
+            "node '{to}' is cordoned: it gets no more functions; 'weir uncordon {to}' changes that"
+        )));
+    }
+    if let Some(why) = no_image(node.domain, function) {
+        return Err(refused(format!("node '{to}' cannot run function '{}': {why}", function.id)));
+    }
+    let mut places = stored.places();
+    places.functions.insert(function.id.clone(), to.to_owned());
+    let (links, _) = links_but(view, &nodes, Some(graph.id.as_str()));
+    let found = place(graph, &nodes, &links, Some(&places));
+    let found = found.map_err(|why| refused(format!("node '{to}' cannot take the function")).with(why))?;
+    if found.functions != places.functions {
+        return Err(refused(format!(
+            "node '{to}' has not enough left for function '{}': 'weir describe node {to}' shows what it has",
+            function.id
+        )));
+    }
+    let policies = lines(&view.policies, graph, kind);
+    let required =
+        with(graph, &policies).map_err(|e| explain(e.into(), graph.requirements.len(), &policies))?;
+    proof(&required, &places, &nodes).map_err(|e| refused("the function cannot move").with([e]))
+}
+
+/// The parts of a graph whose function moves, or has moved, to where it is in `stored`.
+///
+/// # Errors
+/// A node that it needs is offline, or another way is not found.
+pub(crate) fn in_parts(
+    graph: &ServiceGraph,
+    stored: &DomainGraph,
+    view: &View,
+    online: &BTreeSet<String>,
+) -> Result<DomainGraph, Problem> {
+    let nodes = nodes(view, online, None);
+    let (links, _) = links_but(view, &nodes, Some(graph.id.as_str()));
+    let (places, moving) = (stored.places(), stored.moving.as_ref());
+    let split = split_in(view, &nodes, &links, (graph, &places), &stored.tunnels, moving);
+    let Split { parts, tunnels } = split.map_err(|e| refused(e.to_string()))?;
+    let part = |graph: ServiceGraph| Part { document: graph.to_json().to_string(), tag: None };
+    let parts = parts.into_iter().map(|(node, graph)| (node, part(graph))).collect();
+    Ok(DomainGraph { parts, tunnels, ..stored.clone() })
 }
 
 /// The places of a graph that is on one node as a whole.
@@ -365,6 +443,8 @@ fn domain_graph(
         memory,
         cpu,
         tunnels,
+        moved: BTreeSet::new(),
+        moving: None,
     }
 }
 

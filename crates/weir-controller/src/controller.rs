@@ -62,6 +62,8 @@ pub struct Controller {
     pub(crate) requesting: tokio::sync::Mutex<()>,
     /// How often nodes were asked what they are to others.
     pub(crate) domains_asked: AtomicU64,
+    /// The graphs of which a function is moved now, and what is done.
+    pub(crate) moves: std::sync::Mutex<BTreeMap<String, String>>,
     /// Held while anything changes.
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Graphs were applied that go back unless they are confirmed.
@@ -133,6 +135,7 @@ impl Controller {
             asking: crate::requests::Asking::default(),
             requesting: tokio::sync::Mutex::new(()),
             domains_asked: AtomicU64::new(0),
+            moves: std::sync::Mutex::default(),
             changing: tokio::sync::Mutex::new(()),
             unconfirmed: Notify::new(),
             reconcile: Histogram::default(),

@@ -7,6 +7,7 @@
 //! - [`requests`]: processing that is asked for: proved, placed, run, ended
 //! - [`links`]: which nodes reach each other, and what passes there; [`split`]: a graph of several nodes becomes one a node; pure
 //! - [`lost`]: which graphs are placed anew because nodes of theirs are lost; pure
+//! - [`migrate`]: a function goes from a node to another while it works
 //! - [`store`]: nodes, graphs and where they are, in one file
 //! - [`fleet`]: the nodes that are connected, and requests to them
 //! - [`controller`]: changes, each whole or not at all
@@ -28,6 +29,7 @@ mod history;
 mod images;
 pub mod links;
 pub mod lost;
+pub mod migrate;
 pub mod place;
 mod policies;
 pub mod policy;

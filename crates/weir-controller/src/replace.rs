@@ -48,6 +48,10 @@ impl Controller {
     /// # Errors
     /// None can take it.
     pub async fn move_away(&self, id: &str, from: &str) -> Result<String, Problem> {
+        // With their state, where that can be.
+        if let Some(nodes) = self.move_functions(id, from).await? {
+            return Ok(nodes.join(", "));
+        }
         let _changing = self.changing.lock().await;
         let stored = self.graph(id)?;
         let admission = self.admit_without(&stored, &BTreeSet::from([from.to_owned()])).await?;

@@ -48,6 +48,7 @@ impl Controller {
         self.edit(|v| v.known.entry(node.to_owned()).or_default().graphs = held);
         self.trust_all().await;
         self.confirm_all().await;
+        self.end_moves().await;
         if self.steps(node).is_empty() {
             self.edit(|v| v.known.entry(node.to_owned()).or_default().trouble.clear());
             return Ok(());

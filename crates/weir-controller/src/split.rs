@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use weir_model::DocErrors;
 use weir_model::graph::{
-    Actions, GraphParts, Match, Placement, PortRef, Rule, Sap, SapKind, ServiceGraph, VXLAN_PORT, VxlanSap,
-    WIREGUARD_PORT, WireGuardPeer,
+    Actions, Function, FunctionState, GraphParts, Match, Placement, PortRef, Rule, Sap, SapKind,
+    ServiceGraph, VXLAN_PORT, VxlanSap, WIREGUARD_PORT, WireGuardPeer,
 };
 use weir_model::value::{Id, PublicKey};
 
 use crate::links::{Link, path, usable};
+use crate::migrate::core::{Moving, Stage};
 
 /// The numbers of tunnels between nodes: the upper half of what VXLAN has. Documents have the lower half.
 pub(crate) const NUMBERS: std::ops::RangeInclusive<u32> = 0x80_0000..=0xff_ffff;
@@ -49,13 +50,16 @@ pub struct Tunnel {
     pub place: String,
     /// The node where they began.
     pub origin: String,
+    /// The node that the place is at. None is known of tunnels that an older controller made.
+    #[serde(default)]
+    pub end: String,
     /// Its number (VNI).
     pub number: u32,
 }
 
 impl std::fmt::Display for Tunnel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Tunnel { from, to, place, origin, number } = self;
+        let Tunnel { from, to, place, origin, end: _, number } = self;
         write!(f, "vxlan {number:#x} from {from} to {to}: from {origin} to {place}")
     }
 }
@@ -110,9 +114,9 @@ struct Tunnels<'a> {
 }
 
 impl Tunnels<'_> {
-    /// The tunnels that lead from a node to a place, in order.
+    /// The tunnels that lead from a node to a place at another, in order.
     fn to(&mut self, origin: &str, to: &str, place: &PortRef) -> Result<Vec<Tunnel>, SplitError> {
-        let place = place.to_string();
+        let (end, place) = (to, place.to_string());
         let (path, _) = path(self.links, origin, to).ok_or_else(|| SplitError::NoPath {
             from: origin.to_owned(),
             to: to.to_owned(),
@@ -121,7 +125,11 @@ impl Tunnels<'_> {
         let mut tunnels = Vec::new();
         for hop in path.windows(2) {
             let [from, to] = hop else { continue };
-            let is = |t: &&Tunnel| t.from == *from && t.to == *to && t.place == place && t.origin == origin;
+            // A place that moves is at two nodes for a while.
+            let is = |t: &&Tunnel| {
+                let same_end = t.end == end || t.end.is_empty();
+                t.from == *from && t.to == *to && t.place == place && t.origin == origin && same_end
+            };
             let tunnel = match self.made.iter().find(is) {
                 Some(made) => made.clone(),
                 None => {
@@ -129,8 +137,9 @@ impl Tunnels<'_> {
                         Some(before) => before.number,
                         None => self.number().ok_or(SplitError::NoNumber)?,
                     };
-                    let (from, to) = (from.clone(), to.clone());
-                    let new = Tunnel { from, to, place: place.clone(), origin: origin.to_owned(), number };
+                    let (from, to, end) = (from.clone(), to.clone(), end.to_owned());
+                    let new =
+                        Tunnel { from, to, place: place.clone(), origin: origin.to_owned(), end, number };
                     self.made.push(new.clone());
                     new
                 }
@@ -176,7 +185,32 @@ fn sap(links: &[&Link], keys: &Keys, tunnel: &Tunnel, node: &str) -> Result<Opti
     Ok(Some(Sap { id, name: None, node: None, kind: SapKind::Vxlan { vxlan } }))
 }
 
-/// Splits a graph. Tunnels over links that encrypt are so by `keys`. Numbers of `taken` belong to other graphs; `before` are the tunnels that this one has.
+/// The tunnels of a graph before it is split.
+#[derive(Debug, Clone, Copy)]
+pub struct Had<'a> {
+    /// Those that it has.
+    pub tunnels: &'a [Tunnel],
+    /// Numbers that belong to other graphs.
+    pub taken: &'a BTreeSet<u32>,
+}
+
+/// The nodes that a function is at, with the state that it has there.
+fn whereabouts<'n>(
+    f: &Function,
+    node: &'n String,
+    moving: Option<&'n Moving>,
+) -> Vec<(&'n String, Option<FunctionState>)> {
+    let Some(m) = moving.filter(|m| m.function == f.id.as_str()) else { return vec![(node, f.state)] };
+    let stopped = Some(FunctionState::Stopped);
+    match m.stage {
+        Stage::Prepared => vec![(&m.from, f.state), (&m.to, stopped)],
+        Stage::Turned => vec![(&m.from, stopped), (&m.to, stopped)],
+        // What waits there goes on.
+        Stage::Arrived => vec![(node, f.state.or(Some(FunctionState::Running)))],
+    }
+}
+
+/// Splits a graph. Tunnels over links that encrypt are so by `keys`. A function that is `moving` is at two nodes as long as it has not arrived.
 ///
 /// # Errors
 /// See [`SplitError`].
@@ -185,9 +219,10 @@ pub fn split(
     places: &Places,
     links: &[Link],
     keys: &Keys,
-    before: &[Tunnel],
-    taken: &BTreeSet<u32>,
+    had: Had<'_>,
+    moving: Option<&Moving>,
 ) -> Result<Split, SplitError> {
+    let Had { tunnels: before, taken } = had;
     let nowhere = |place: &PortRef| SplitError::Nowhere(place.to_string());
     let mut parts: BTreeMap<String, GraphParts> = BTreeMap::new();
     let empty = || GraphParts {
@@ -204,7 +239,10 @@ pub fn split(
     };
     for f in &graph.functions {
         let node = places.functions.get(&f.id).ok_or_else(|| SplitError::Nowhere(f.id.to_string()))?;
-        parts.entry(node.clone()).or_insert_with(empty).functions.push(f.clone());
+        for (node, state) in whereabouts(f, node, moving) {
+            let f = Function { state, ..f.clone() };
+            parts.entry(node.clone()).or_insert_with(empty).functions.push(f);
+        }
     }
     for s in &graph.saps {
         let node = places.saps.get(&s.id).ok_or_else(|| SplitError::Nowhere(s.id.to_string()))?;
@@ -214,28 +252,44 @@ pub fn split(
     let mut tunnels = Tunnels { links, before, taken, made: Vec::new() };
     // What the nodes behind a tunnel do with what comes out of it.
     let mut onward: BTreeMap<u32, (String, PortRef)> = BTreeMap::new();
+    let bad = |node: &String| {
+        let node = node.clone();
+        move |what| SplitError::Part { node, what }
+    };
     for rule in &graph.flowrules {
         let from = &rule.matches.port_in;
         let node = places.node(from).ok_or_else(|| nowhere(from))?;
-        let mut rule = rule.clone();
-        for output in &mut rule.actions.output_to_port {
-            let to = places.node(output).ok_or_else(|| nowhere(output))?;
-            if to == node {
-                continue;
+        let two = moving.filter(|m| m.is_of(from)).and_then(Moving::both);
+        for node in two.map_or_else(|| vec![node], Vec::from) {
+            let mut rule = rule.clone();
+            for output in &mut rule.actions.output_to_port {
+                let place = output.clone();
+                let at = places.node(&place).ok_or_else(|| nowhere(&place))?;
+                // Where packets go, and where else a way has to be.
+                let ways = match moving.filter(|m| m.is_of(&place)) {
+                    Some(m) if m.is_of(from) && m.both().is_some() => vec![node],
+                    Some(m) => m.ways().map_or_else(|| vec![at], Vec::from),
+                    None => vec![at],
+                };
+                for (i, to) in ways.into_iter().enumerate() {
+                    if to == node {
+                        continue;
+                    }
+                    let hops = tunnels.to(node, to, &place)?;
+                    let ids = hops.iter().map(|t| sap_id(t.number)).collect::<Result<Vec<_>, _>>();
+                    let ids = ids.map_err(bad(node))?;
+                    for (i, hop) in hops.iter().enumerate() {
+                        let next =
+                            ids.get(i + 1).map_or_else(|| place.clone(), |id| PortRef::Sap(id.clone()));
+                        onward.insert(hop.number, (hop.to.clone(), next));
+                    }
+                    if let Some(first) = ids.into_iter().next().filter(|_| i == 0) {
+                        *output = PortRef::Sap(first);
+                    }
+                }
             }
-            let place = output.clone();
-            let hops = tunnels.to(node, to, &place)?;
-            let bad = |what| SplitError::Part { node: node.clone(), what };
-            let ids = hops.iter().map(|t| sap_id(t.number)).collect::<Result<Vec<_>, _>>().map_err(bad)?;
-            for (i, hop) in hops.iter().enumerate() {
-                let next = ids.get(i + 1).map_or_else(|| place.clone(), |id| PortRef::Sap(id.clone()));
-                onward.insert(hop.number, (hop.to.clone(), next));
-            }
-            if let Some(first) = ids.into_iter().next() {
-                *output = PortRef::Sap(first);
-            }
+            parts.entry(node.clone()).or_insert_with(empty).flowrules.push(rule);
         }
-        parts.entry(node.clone()).or_insert_with(empty).flowrules.push(rule);
     }
     for tunnel in &tunnels.made {
         for node in [&tunnel.from, &tunnel.to] {
@@ -245,8 +299,7 @@ pub fn split(
         }
     }
     for (number, (node, place)) in onward {
-        let bad = |what| SplitError::Part { node: node.clone(), what };
-        let id = sap_id(number).map_err(bad)?;
+        let id = sap_id(number).map_err(bad(&node))?;
         let rule = Rule {
             id: id.clone(),
             priority: 1,
@@ -323,8 +376,9 @@ flowrules:
     fn each_node_gets_its_functions_and_rules_and_tunnels_to_the_others() {
         let graph = ServiceGraph::parse(GRAPH).unwrap();
         let links = [link(1, 2), link(2, 3), link(1, 3)];
-        let split =
-            split(&graph, &places("n2"), &links, &Keys::new(), &[], &BTreeSet::from([0x80_0000])).unwrap();
+        let taken = BTreeSet::from([0x80_0000]);
+        let had = Had { tunnels: &[], taken: &taken };
+        let split = split(&graph, &places("n2"), &links, &Keys::new(), had, None).unwrap();
         assert_eq!(
             rules(&split.parts["n1"]),
             ["sap:lan to sap:tunnel-800001", "sap:tunnel-800004 to sap:lan", "sap:tunnel-800005 to sap:lan"]
@@ -349,22 +403,21 @@ flowrules:
         let SapKind::Vxlan { vxlan: receiver } = vxlan("n2", "tunnel-800001") else { panic!() };
         assert_eq!((sender.local_ip, sender.remote_ip), (receiver.remote_ip, receiver.local_ip));
         // The same again has the same numbers, also when something else is new.
-        let again =
-            super::split(&graph, &places("n2"), &links, &Keys::new(), &split.tunnels, &BTreeSet::new())
-                .unwrap();
+        let none = BTreeSet::new();
+        let had = Had { tunnels: &split.tunnels, taken: &none };
+        let again = super::split(&graph, &places("n2"), &links, &Keys::new(), had, None).unwrap();
         assert_eq!(again, split);
     }
 
     #[test]
     fn nodes_in_between_pass_packets_on() {
         let graph = ServiceGraph::parse(GRAPH).unwrap();
-        let split =
-            split(&graph, &places("n1"), &[link(1, 2), link(2, 3)], &Keys::new(), &[], &BTreeSet::new())
-                .unwrap();
+        let none = BTreeSet::new();
+        let had = Had { tunnels: &[], taken: &none };
+        let split = split(&graph, &places("n1"), &[link(1, 2), link(2, 3)], &Keys::new(), had, None).unwrap();
         assert!(split.parts["n2"].functions.is_empty());
         assert_eq!(rules(&split.parts["n2"]).len(), 3, "to wan, to fw:out, to lan");
-        let e = super::split(&graph, &places("n1"), &[link(1, 2)], &Keys::new(), &[], &BTreeSet::new())
-            .unwrap_err();
+        let e = super::split(&graph, &places("n1"), &[link(1, 2)], &Keys::new(), had, None).unwrap_err();
         assert_eq!(e.to_string(), "no link leads from node 'n1' to node 'n3', where 'sap:wan' is");
     }
 
@@ -374,8 +427,47 @@ flowrules:
         let graph = ServiceGraph::parse(&text).unwrap();
         let mut places = places("n1");
         places.saps.insert("wan".parse().unwrap(), "n1".into());
-        let split = split(&graph, &places, &[], &Keys::new(), &[], &BTreeSet::new()).unwrap();
+        let none = BTreeSet::new();
+        let split =
+            split(&graph, &places, &[], &Keys::new(), Had { tunnels: &[], taken: &none }, None).unwrap();
         assert_eq!((split.parts.len(), split.tunnels.len()), (1, 0));
         assert_eq!(split.parts["n1"], graph);
+    }
+
+    #[test]
+    fn a_function_that_moves_is_at_two_nodes_and_packets_turn_from_one_to_the_other() {
+        let graph = ServiceGraph::parse(GRAPH).unwrap();
+        let links = [link(1, 2), link(2, 3), link(1, 3)];
+        let none = BTreeSet::new();
+        let first =
+            split(&graph, &places("n2"), &links, &Keys::new(), Had { tunnels: &[], taken: &none }, None)
+                .unwrap();
+        let moving = |stage| Moving { function: "fw".into(), from: "n2".into(), to: "n1".into(), stage };
+        let at = |split: &Split, node: &str| {
+            let f = split.parts.get(node).and_then(|p| p.functions.first());
+            f.map(|f| f.state)
+        };
+        let stage = |stage, before: &Split| {
+            let had = Had { tunnels: &before.tunnels, taken: &none };
+            let places = places(if stage == Stage::Prepared || stage == Stage::Turned { "n2" } else { "n1" });
+            split(&graph, &places, &links, &Keys::new(), had, Some(&moving(stage))).unwrap()
+        };
+        let stopped = Some(Some(FunctionState::Stopped));
+        let prepared = stage(Stage::Prepared, &first);
+        assert_eq!((at(&prepared, "n2"), at(&prepared, "n1")), (Some(None), stopped));
+        // All that led to it leads there as before, by the same tunnels.
+        assert!(first.tunnels.iter().all(|t| prepared.tunnels.contains(t)));
+        assert_eq!(rules(&prepared.parts["n1"])[0], "sap:lan to sap:tunnel-800000");
+        let turned = stage(Stage::Turned, &prepared);
+        assert_eq!((at(&turned, "n2"), at(&turned, "n1")), (stopped, stopped));
+        let by_number =
+            |s: &Split| s.tunnels.iter().map(|t| (t.number, t.clone())).collect::<BTreeMap<_, _>>();
+        assert_eq!(by_number(&turned), by_number(&prepared), "a turn changes no tunnel");
+        assert_eq!(rules(&turned.parts["n1"])[0], "sap:lan to sf:fw:in");
+        // What is still under way to the old place gets there.
+        assert!(rules(&turned.parts["n2"]).contains(&"sap:tunnel-800000 to sf:fw:in".to_owned()));
+        let arrived = stage(Stage::Arrived, &turned);
+        assert_eq!((at(&arrived, "n2"), at(&arrived, "n1")), (None, Some(Some(FunctionState::Running))));
+        assert!(arrived.tunnels.iter().all(|t| turned.tunnels.contains(t)), "and no new ones at the end");
     }
 }

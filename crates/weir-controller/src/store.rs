@@ -21,6 +21,7 @@ use weir_store::history::{self, Note};
 use weir_store::{Database, Result, Schema, StoreError};
 
 use crate::core::Run;
+use crate::migrate::core::Moving;
 use crate::split::{Places, Tunnel};
 
 pub(crate) const SCHEMA: Schema = Schema { version: 1, tables: TABLES, additions: ADDITIONS, readers: true };
@@ -111,6 +112,12 @@ pub struct DomainGraph {
     /// The tunnels between its nodes.
     #[serde(default)]
     pub tunnels: Vec<Tunnel>,
+    /// Functions that somebody moved: the graph stays over several nodes as long as it has them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub moved: BTreeSet<String>,
+    /// A function that is on its way to another node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moving: Option<Moving>,
     /// What each of its nodes is to run.
     pub parts: BTreeMap<String, Part>,
 }
@@ -430,6 +437,19 @@ impl Store {
         })
     }
 
+    /// A graph is in other parts on its nodes from now on; what is asked for stays as it is, and so does its revision.
+    ///
+    /// # Errors
+    /// The store cannot be written, or the graph was removed.
+    pub fn step(&self, id: &str, graph: &DomainGraph) -> Result<()> {
+        let text = self.text(graph)?;
+        let update = "UPDATE graphs SET graph = ?2 WHERE id = ?1 AND previous IS NULL";
+        self.change(|tx| match tx.execute(update, params![id, text])? {
+            1 => Ok(()),
+            _ => Err(rusqlite::Error::QueryReturnedNoRows),
+        })
+    }
+
     /// The proposal was refused: what was before is wanted again, and given. If there was nothing before, nodes lose what they have of it if `removed`.
     ///
     /// # Errors
@@ -508,6 +528,8 @@ mod tests {
             functions: BTreeMap::new(),
             saps: BTreeMap::new(),
             tunnels: Vec::new(),
+            moved: BTreeSet::new(),
+            moving: None,
             secrets: Secrets::new(),
             memory: 0,
             cpu: 0,

@@ -95,6 +95,7 @@ mod tests {
             place: "sap:b".into(),
             origin: "n1".into(),
             number: 0x80_0001,
+            end: String::new(),
         };
         let begin = Instant::now();
         let first = Sent::default().then(begin, counted(&metrics(1000)), &[&tunnel]);

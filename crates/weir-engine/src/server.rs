@@ -324,7 +324,12 @@ impl Connection {
     fn request(&mut self, Request { id, command }: Request) {
         let changes = matches!(
             command,
-            Command::Load { .. } | Command::Unload { .. } | Command::Write { .. } | Command::Restore { .. }
+            Command::Load { .. }
+                | Command::Unload { .. }
+                | Command::Write { .. }
+                | Command::Restore { .. }
+                | Command::Export { .. }
+                | Command::Import { .. }
         );
         if changes {
             return self.change(Request { id, command });

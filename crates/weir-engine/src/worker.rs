@@ -382,6 +382,12 @@ impl Loop {
             Command::Snapshot { graph } => {
                 engine.snapshot(&graph).map(|snapshot| Answer::Snapshot { snapshot }).map_err(one)
             }
+            Command::Export { graph, function } => {
+                engine.export(&graph, &function).map(|text| Answer::Text { text }).map_err(one)
+            }
+            Command::Import { graph, function, state } => {
+                engine.import(&graph, &function, &state).map(|()| Answer::Nothing).map_err(one)
+            }
             Command::Restore { graph, snapshot } => {
                 engine.restore(&graph, snapshot).map(|()| Answer::Nothing).map_err(one)
             }

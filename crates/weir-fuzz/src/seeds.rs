@@ -290,6 +290,8 @@ pub(crate) fn control_lines() -> Vec<Vec<u8>> {
         Command::Status { graph: graph() },
         Command::Write { graph: graph(), handler: "c.reset".into(), value: "1".into() },
         Command::Restore { graph: graph(), snapshot: serde_json::json!({ "tables": [1.5, null, "x"] }) },
+        Command::Export { graph: graph(), function: "f".into() },
+        Command::Import { graph: graph(), function: "f".into(), state: "weir-state 1 sha256:00\n{}".into() },
         Command::Trace { graph: graph(), filter: "tcp".into(), count: 3, functions: Vec::new() },
         Command::Capture {
             graph: graph(),

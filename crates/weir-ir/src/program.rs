@@ -68,6 +68,8 @@ impl Reason {
     pub const LOOP_LIMIT: Reason = Reason::new("LoopLimit");
     /// What the packet waited for did not come.
     pub const TIMED_OUT: Reason = Reason::new("TimedOut");
+    /// The function that it was for is stopped, and its FIFO is full.
+    pub const STOPPED: Reason = Reason::new("Stopped");
     /// An element answered the packet instead of passing it on, or took what it said to heart.
     pub const CONSUMED: Reason = Reason::new("Consumed");
 

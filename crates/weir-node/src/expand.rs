@@ -191,6 +191,11 @@ impl Expansion {
                 write.name
             ));
         }
+        if f.state.is_some() {
+            return Err(format!(
+                "the image '{image}' is made of functions, which have no state together: remove 'state'"
+            ));
+        }
         if let Some(kind) = f.kind {
             template.run_as(kind)?;
         }
@@ -317,6 +322,8 @@ fn port_function(id: Id, port: &Id) -> Result<Function, String> {
         template: None,
         kind: None,
         capability: None,
+        state: None,
+        fifo: None,
         constraints: Constraints::default(),
         params: Default::default(),
         handlers: Vec::new(),

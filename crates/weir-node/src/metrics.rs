@@ -286,6 +286,7 @@ fn state_name(state: &State) -> &'static str {
         State::Degraded { .. } => "degraded",
         State::Failed { .. } => "failed",
         State::Stopped => "stopped",
+        State::Bypass => "bypass",
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_api::status::{
     DirectLink, Drift, DropCount, ElementDrops, ElementTime, FlowCache, FunctionStatus, GraphStatus,
-    LinkStatus, State,
+    LinkStatus, SapStatus, State,
 };
-use weir_model::graph::{PortRef, ServiceGraph};
+use weir_model::graph::{FunctionState, PortRef, ServiceGraph};
 use weir_protocol::{Answer, Command, DirectStatus};
 
 use crate::compute::Health;
@@ -83,6 +83,12 @@ pub async fn status<D: DataPlane>(
                     State::Degraded { reason }
                 }
                 (_, Some(Health::Paused)) => State::Stopped,
+                (State::Running | State::Degraded { .. }, _) if f.state == Some(FunctionState::Stopped) => {
+                    State::Stopped
+                }
+                (State::Running | State::Degraded { .. }, _) if f.state == Some(FunctionState::Bypass) => {
+                    State::Bypass
+                }
                 (State::Running | State::Degraded { .. }, Some(Health::Running)) => {
                     match figures.as_ref().and_then(|s| device_down(s, runtime)) {
                         Some(reason) => State::Degraded { reason },
@@ -130,6 +136,12 @@ pub async fn status<D: DataPlane>(
             direct: direct.filter(|d| d.to.is_some()).map(|d| DirectLink { setup_micros: d.micros }),
         });
     }
+    let mut saps = Vec::new();
+    for sap in &document.saps {
+        let (packets_out, packets_in) =
+            read.passed(&counters, [PortRef::Sap(sap.id.clone())].into_iter()).await?;
+        saps.push(SapStatus { id: sap.id.to_string(), packets_in, packets_out });
+    }
     let profile = figures.iter().flat_map(|s| &s.profile).map(|e| (e.element.clone(), e.packets, e.cycles));
     let flows = figures.iter().flat_map(|s| &s.flows).map(|c| FlowCache {
         table: c.table.clone(),
@@ -149,6 +161,7 @@ pub async fn status<D: DataPlane>(
         state,
         functions,
         links,
+        saps,
         drops: drops.collect(),
         profile: ElementTime::of(profile),
         flows: flows.collect(),
@@ -239,6 +252,7 @@ fn of_composed(functions: &mut Vec<FunctionStatus>, c: &Composed, (packets_in, p
         State::Failed { reason } | State::Degraded { reason } => format!("function {}: {reason}", f.id),
         State::Starting => format!("function {} is starting", f.id),
         State::Stopped => format!("function {} is stopped", f.id),
+        State::Bypass => format!("packets go past function {}", f.id),
         State::Running => f.id.clone(),
     });
     let wrong: Vec<String> = wrong.collect();

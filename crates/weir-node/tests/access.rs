@@ -109,7 +109,7 @@ const QUERY: &str = r#"{"ask": {"measure": "mem_util", "graph": "fw"}, "every": 
 /// Every route, a request of it about graph fw of tenant acme, and who may: the operator, a reader of everything, acme, a reader
 /// of acme's, acme limited to the graph, acme limited to function fw of it, and the tenant evil. Who has no login may nothing but
 /// what is `open`. A request that is allowed need not succeed: it may be wrong otherwise.
-const ROUTES: [(&str, &str, &str, &str); 48] = [
+const ROUTES: [(&str, &str, &str, &str); 52] = [
     ("delete /graphs/{id}", "/graphs/fw", "", "x - x - x - -"),
     ("delete /keys/{name}", "/keys/nobody", "", "x - - - - - -"),
     ("delete /tenants/{name}", "/tenants/nobody", "", "x - - - - - -"),
@@ -129,6 +129,25 @@ const ROUTES: [(&str, &str, &str, &str); 48] = [
         "x x x x x x -",
     ),
     ("get /graphs/{id}/functions/{function}/inside", "/graphs/fw/functions/fw/inside", "", "x - - - - - -"),
+    ("get /graphs/{id}/functions/{function}/life", "/graphs/fw/functions/fw/life", "", "x x x x x x -"),
+    (
+        "get /graphs/{id}/functions/{function}/snapshot",
+        "/graphs/fw/functions/fw/snapshot",
+        "",
+        "x - x - x - -",
+    ),
+    (
+        "put /graphs/{id}/functions/{function}/life",
+        "/graphs/fw/functions/fw/life",
+        r#"{"state": "none"}"#,
+        "x - x - x - -",
+    ),
+    (
+        "put /graphs/{id}/functions/{function}/snapshot",
+        "/graphs/fw/functions/fw/snapshot",
+        "",
+        "x - x - x - -",
+    ),
     ("get /graphs/{id}/functions/{function}/log", "/graphs/fw/functions/fw/log", "", "x x x x x x -"),
     ("get /graphs/{id}/revisions", "/graphs/fw/revisions", "", "x x x x x - -"),
     ("get /graphs/{id}/revisions/{revision}", "/graphs/fw/revisions/1", "", "x x x x x - -"),

@@ -22,6 +22,9 @@ pub const VERSION: u32 = 2;
 /// Longest line in bytes.
 pub const MAX_LINE: usize = 64 << 20;
 
+/// Most bytes of the state of a function.
+pub const MAX_STATE: usize = 40 << 20;
+
 /// The folder of the sockets at which a data plane meets functions in other processes; `socket` is its control socket.
 pub fn ports_folder(socket: &Path) -> PathBuf {
     socket.with_extension("ports")
@@ -104,6 +107,22 @@ pub enum Command {
         graph: String,
         /// From [`Answer::Snapshot`].
         snapshot: serde_json::Value,
+    },
+    /// The state of a function, by which it goes on in another graph. Answer: [`Answer::Text`], at most [`MAX_STATE`] bytes and a line.
+    Export {
+        /// Name of the graph.
+        graph: String,
+        /// What names of the function's elements begin with.
+        function: String,
+    },
+    /// Gives a function the state of one of the same elements. If it is damaged, or does not fit, nothing is changed.
+    Import {
+        /// Name of the graph.
+        graph: String,
+        /// What names of the function's elements begin with.
+        function: String,
+        /// From [`Command::Export`].
+        state: String,
     },
     /// Follows the next packets that match. Events: [`Event::Trace`].
     Trace {

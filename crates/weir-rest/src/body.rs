@@ -142,7 +142,7 @@ pub fn bytes(body: Received) -> Result<Bytes, Problem> {
 }
 
 /// A body of at most so many bytes.
-fn long_bytes(body: Received, most: usize) -> Result<Bytes, Problem> {
+pub fn long_bytes(body: Received, most: usize) -> Result<Bytes, Problem> {
     let large = || {
         let text = format!("the body is too large; at most {most} bytes are taken");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, text)

@@ -9,6 +9,7 @@ pub mod dial;
 pub mod events;
 pub mod extract;
 pub mod history;
+pub mod life;
 pub mod listen;
 pub mod login;
 pub mod metrics;

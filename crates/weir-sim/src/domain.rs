@@ -2,6 +2,7 @@
 
 mod check;
 mod faults;
+mod moves;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -59,6 +60,8 @@ struct Machine {
 
 struct Sim {
     rng: fastrand::Rng,
+    /// Whether graphs have functions, which move from node to node; then no disk and no store becomes older.
+    moves: bool,
     /// Whether the store is put back by copying its file; otherwise by `weir controller restore`. Then disks of nodes do not become older as well: with
     /// all traces gone nobody could know.
     by_hand: bool,
@@ -82,11 +85,20 @@ struct Sim {
 
 /// Runs a seed.
 pub fn simulate(seed: u64) -> Report {
+    run(seed, false)
+}
+
+/// Runs a seed in which functions move.
+pub fn simulate_moves(seed: u64) -> Report {
+    run(seed, true)
+}
+
+fn run(seed: u64, moves: bool) -> Report {
     // Its timers are never driven: nothing that takes time happens here.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let Ok(runtime) = runtime else { return failed("there is no runtime") };
     let _inside = runtime.enter();
-    match Sim::new(seed) {
+    match Sim::new(seed, moves) {
         Ok(sim) => sim.run(),
         Err(e) => failed(&e),
     }
@@ -117,7 +129,7 @@ fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
 }
 
 impl Sim {
-    fn new(seed: u64) -> Result<Sim, String> {
+    fn new(seed: u64, moves: bool) -> Result<Sim, String> {
         let memory = PathBuf::from("/dev/shm");
         let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         let folder = folder.map_err(|e| e.to_string())?;
@@ -133,6 +145,7 @@ impl Sim {
         let mut sim = Sim {
             by_hand: rng.bool(),
             rng,
+            moves,
             folder,
             authority: Arc::new(authority),
             controller: None,
@@ -287,6 +300,7 @@ impl Sim {
             self.note(text);
         }
         self.check_effect(&asked, effect.as_ref());
+        self.check_functions();
         self.effects += usize::from(effect.is_some());
         if let Some(answer) = asked.answer {
             self.network.on_the_way().answers.push((asked.connection, answer, said));
@@ -369,9 +383,13 @@ impl Sim {
 
     /// A client asks for a change of a graph, if it has its answer to the last one.
     fn ask(&mut self, id: &str) {
+        if self.moves && self.rng.u32(0..4) > 0 {
+            return self.ask_migrate(id);
+        }
         match self.rng.u32(0..10) {
             0..2 => self.ask_delete(id),
-            2 => self.ask_move(id),
+            // That begins a function anew.
+            2 if !self.moves => self.ask_move(id),
             _ => self.ask_put(id),
         }
     }
@@ -397,15 +415,21 @@ impl Sim {
             false => String::new(),
         };
         let number = id.trim_start_matches('g').parse::<usize>().unwrap_or_default();
-        let when_lost = if self.rng.bool() { "move" } else { "keep" };
+        // What is placed anew begins anew, while a node that is only away runs it still.
+        let when_lost = if !self.moves && self.rng.bool() { "move" } else { "keep" };
         let tenant = if number < OF_TENANT { format!("tenant: {TENANT}\n") } else { String::new() };
+        let (function, first, second) = match self.moves {
+            true => (moves::FUNCTION, "sf:f:a", "sf:f:b"),
+            false => ("", "sap:r", "sap:l"),
+        };
+        let more = if self.moves { moves::RULES } else { "" };
         let text = format!(
-            "id: {id}\nname: v{version}\n{tenant}placement: {{when-lost: {when_lost}}}\nsaps:
+            "id: {id}\nname: v{version}\n{tenant}placement: {{when-lost: {when_lost}}}\n{function}saps:
   - {{id: l, {}type: vlan, vlan: {{vlan-id: {}, if-name: lan}}}}
   - {{id: r, {}type: vlan, vlan: {{vlan-id: {}, if-name: lan}}}}
 flowrules:
-  - {{id: a, priority: 1, match: {{port_in: 'sap:l'}}, actions: {{output_to_port: 'sap:r'}}}}
-  - {{id: b, priority: 1, match: {{port_in: 'sap:r'}}, actions: {{output_to_port: 'sap:l'}}}}\n",
+  - {{id: a, priority: 1, match: {{port_in: 'sap:l'}}, actions: {{output_to_port: '{first}'}}}}
+  - {{id: b, priority: 1, match: {{port_in: 'sap:r'}}, actions: {{output_to_port: '{second}'}}}}\n{more}",
             place(&a),
             100 + number,
             place(&b),

@@ -15,4 +15,4 @@ pub mod network;
 pub mod node;
 pub mod tasks;
 
-pub use domain::{Report, simulate};
+pub use domain::{Report, simulate, simulate_moves};

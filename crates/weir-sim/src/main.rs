@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use weir_sim::simulate;
+use weir_sim::{simulate, simulate_moves};
 
 #[derive(Debug, Parser)]
 #[command(about = "A domain in a seeded simulation with faults")]
@@ -19,11 +19,15 @@ struct Args {
     /// How many
     #[arg(long, default_value_t = 1000)]
     count: u64,
+    /// Let functions move
+    #[arg(long)]
+    moves: bool,
 }
 
 #[expect(clippy::print_stdout, reason = "that is what it is for")]
 fn main() -> ExitCode {
     let args = Args::parse();
+    let simulate = if args.moves { simulate_moves } else { simulate };
     if let Some(seed) = args.seed {
         let report = simulate(seed);
         report.history.iter().for_each(|line| println!("{line}"));

@@ -17,6 +17,26 @@ pub struct Held {
     pub version: u32,
     /// The entity tag.
     pub tag: String,
+    /// What its function does with packets, if it has one here.
+    pub life: Option<Life>,
+    /// The state of its function: the version as which it began, which goes with it from node to node.
+    pub state: Option<u32>,
+}
+
+/// What a function does with packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// It processes them.
+    Runs,
+    /// They wait.
+    Stopped,
+}
+
+/// What the function of a document, without the outer `sffg`, does with packets, if it has one.
+pub fn life(document: &Value) -> Option<Life> {
+    let function = document.get("SFs")?.as_array()?.first()?;
+    let stopped = function.get("state").and_then(Value::as_str) == Some("stopped");
+    Some(if stopped { Life::Stopped } else { Life::Runs })
 }
 
 /// What outlives the daemon.
@@ -98,6 +118,10 @@ impl Node {
                     "id": id, "name": id, "revision": 1, "tag": g.tag, "owner": as_owner, "functions": 0, "state": "running",
                 })
             }).collect()),
+            (method, path) if path.contains("/functions/") => (self.function(method, path, body), None),
+            (&Method::GET, path) if path.ends_with("/status") => none(json!({
+                "id": "", "name": "", "state": "running", "functions": [], "links": [],
+            })),
             (&Method::PUT, path) if path.starts_with("/graphs/") => self.put(&path[8..], body, refuses),
             (&Method::DELETE, path) if path.starts_with("/graphs/") => match self.disk.graphs.remove(&path[8..]) {
                 Some(held) => {
@@ -107,6 +131,27 @@ impl Node {
                 None => (problem(StatusCode::NOT_FOUND, "there is no such graph"), None),
             },
             _ => (problem(StatusCode::NOT_FOUND, "there is no such thing"), None),
+        }
+    }
+
+    /// What is behind a function.
+    fn function(&mut self, method: &Method, path: &str, body: &str) -> Said {
+        let id = path.split('/').nth(2).unwrap_or_default();
+        let what = path.rsplit('/').next().unwrap_or_default();
+        let Some(held) = self.disk.graphs.get_mut(id).filter(|g| g.life.is_some()) else {
+            return problem(StatusCode::NOT_FOUND, "there is no such function");
+        };
+        match (method, what) {
+            (&Method::GET, "life") => {
+                let state = if held.life == Some(Life::Stopped) { "stopped" } else { "running" };
+                (StatusCode::OK, json!({ "state": state, "waiting": 0, "dropped": 0 }).to_string())
+            }
+            (&Method::GET, "snapshot") => (StatusCode::OK, held.state.unwrap_or_default().to_string()),
+            (&Method::PUT, "snapshot") if held.life == Some(Life::Stopped) => {
+                held.state = body.parse().ok();
+                (StatusCode::NO_CONTENT, String::new())
+            }
+            _ => problem(StatusCode::CONFLICT, "the function is not stopped"),
         }
     }
 
@@ -124,7 +169,11 @@ impl Node {
         let whole: Value = serde_json::from_str(document).unwrap_or_default();
         let version = version(&whole["sffg"]);
         let tag = format!("{}-{version}", self.disk.revision);
-        let held = Held { document: document.to_owned(), version, tag };
+        let life = life(&whole["sffg"]);
+        // A function that is stopped at first waits for the state of another; else it begins.
+        let had = self.disk.graphs.get(id).filter(|g| g.life.is_some()).and_then(|g| g.state);
+        let state = life.and_then(|l| had.or((l == Life::Runs).then_some(version)));
+        let held = Held { document: document.to_owned(), version, tag, life, state };
         let before = self.disk.graphs.insert(id.to_owned(), held).map(|h| h.version);
         let effect = Effect { graph: id.to_owned(), versions: (before, Some(version)) };
         (changed(self.disk.revision, false), Some(effect))

@@ -1,8 +1,8 @@
 //! Seeds in which nothing may go wrong.
 
-use weir_sim::simulate;
+use weir_sim::{Report, simulate, simulate_moves};
 
-fn run(seeds: std::ops::Range<u64>) {
+fn run(seeds: std::ops::Range<u64>, simulate: fn(u64) -> Report) {
     let mut accepted = 0;
     for seed in seeds {
         let report = simulate(seed);
@@ -19,12 +19,23 @@ fn run(seeds: std::ops::Range<u64>) {
 
 #[test]
 fn nothing_goes_wrong_in_the_first_half_of_a_thousand_seeds() {
-    run(0..500);
+    run(0..500, simulate);
 }
 
 #[test]
 fn nothing_goes_wrong_in_the_second_half() {
-    run(500..1000);
+    run(500..1000, simulate);
+}
+
+/// Functions move while connections end, and nodes and the controller are killed: none runs at two nodes, none at no node in the end, and none begins anew.
+#[test]
+fn functions_move_in_the_first_half_of_a_thousand_seeds() {
+    run(0..500, simulate_moves);
+}
+
+#[test]
+fn functions_move_in_the_second_half() {
+    run(500..1000, simulate_moves);
 }
 
 #[test]

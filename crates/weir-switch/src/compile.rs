@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use weir_model::graph::{Actions, Function, PortRef, Sap, SapKind, ServiceGraph};
+use weir_model::graph::{Actions, Function, FunctionState, PortRef, Sap, SapKind, ServiceGraph};
 use weir_model::template::{Access, Implementation, Template, VmPorts};
 
 use crate::hash::hash;
@@ -49,7 +49,12 @@ pub struct FunctionPlan {
     pub handlers: BTreeMap<String, (String, Access)>,
     /// Handler writes to make before it sees traffic: handler in the configuration, value.
     pub writes: Vec<(String, String)>,
+    /// Its state, if its document says one, and how many packets wait at each of its ports.
+    pub state: Option<(FunctionState, u32)>,
 }
+
+/// Packets that wait at a port of a function that is stopped, if its document does not say how many (Scylla paper, section III.B).
+const FIFO: u32 = 1000;
 
 impl FunctionPlan {
     /// Whether the data plane runs it itself.
@@ -356,6 +361,14 @@ impl Compiler<'_> {
                 return None;
             }
         };
+        if f.state == Some(FunctionState::Bypass) && !(1..=2).contains(&f.ports.len()) {
+            let what = format!(
+                "a function of {} ports has no bypass: of one port packets go back, of two from each to the other",
+                f.ports.len()
+            );
+            self.err(format!("{at}.state"), what);
+            return None;
+        }
         let element = self.name("sf", f.id.as_str());
         let inline = template.is_inline();
         let handler = |name: &str, inner: &str| match inline {
@@ -387,6 +400,7 @@ impl Compiler<'_> {
             interfaces,
             handlers,
             writes,
+            state: f.state.map(|state| (state, f.fifo.unwrap_or(FIFO))),
         })
     }
 

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::ops::Range;
 
+use weir_model::graph::FunctionState;
+
 use crate::compile::{FunctionPlan, GraphPlan, Port, PortEnd};
 use crate::{direct, function};
 
@@ -67,7 +69,15 @@ pub fn configuration(plan: &GraphPlan) -> Configuration {
     }
     for (i, p) in plan.ports.iter().enumerate() {
         let (from, to) = ends(plan, p);
-        _ = writeln!(text, "{from} -> [{i}] lsi;\nlsi [{i}] -> {to};");
+        _ = writeln!(text, "{from} -> [{i}] lsi;");
+        match gate(plan, p) {
+            None => _ = writeln!(text, "lsi [{i}] -> {to};"),
+            Some((gate, None)) => _ = writeln!(text, "lsi [{i}] -> {gate} -> {to};"),
+            // What waits goes past the function too.
+            Some((gate, Some(other))) => {
+                _ = writeln!(text, "lsi [{i}] -> {gate} -> [{other}] lsi;\nIdle -> {to};");
+            }
+        }
     }
     for (number, link) in direct::links(plan).into_iter().enumerate() {
         let [from, to] = [link.from, link.to].map(|port| device(plan, port).unwrap_or_default());
@@ -123,6 +133,21 @@ pub fn counters(element: &str, inline: bool, port: usize) -> (String, String) {
     (format!("{element}{join}out_{port}"), format!("{element}{join}in_{port}"))
 }
 
+/// The FIFO before a port of a function whose document says its state; if that is bypass, with the port of the switch that packets go on at.
+fn gate(plan: &GraphPlan, p: &Port) -> Option<(String, Option<usize>)> {
+    let PortEnd::Function { function, port } = p.end else { return None };
+    let f = plan.functions.get(function)?;
+    let (state, capacity) = f.state?;
+    let element = &f.element;
+    let stopped = if state == FunctionState::Stopped { "STOPPED true, " } else { "" };
+    let gate = format!("gate_{element}_{port} :: FunctionGate({element}, {stopped}CAPACITY {capacity})");
+    // From each of two ports to the other, and from a single one back.
+    let other = ports_of(plan, function).saturating_sub(1 + port);
+    let is_other = |q: &Port| q.end == PortEnd::Function { function, port: other };
+    let on = (state == FunctionState::Bypass).then(|| plan.ports.iter().position(is_other)).flatten();
+    Some((gate, on))
+}
+
 /// What packets come from at a port, as the left side of a connection, and where they go, as the right side of one.
 fn ends(plan: &GraphPlan, p: &Port) -> (String, String) {
     match p.end {
@@ -175,6 +200,41 @@ mod tests {
         ] {
             assert!(own.contains(line), "{line} is missing in\n{own}");
         }
+    }
+
+    #[test]
+    fn a_function_whose_state_is_said_has_a_fifo_before_each_port() {
+        let template =
+            Template::parse("name: bridge\nports: [left, right]\nclick: 'in_0 -> out_1; in_1 -> out_0;'\n")
+                .unwrap();
+        let text = |state: &str| {
+            let graph = ServiceGraph::parse(&format!(
+                "id: g\nname: g\nSFs: [{{id: b, name: bridge, ports: [l, r]{state}}}]\n\
+                 saps: [{{id: s, type: interface, interface: {{if-name: eth1}}}}]\n\
+                 flowrules: [{{id: r, priority: 1, match: {{port_in: 'sap:s'}}, actions: {{output_to_port: 'sf:b:r'}}}}]\n",
+            ));
+            configuration(&plan(&graph.unwrap(), |_| Ok(&template)).unwrap()).text
+        };
+        let has = |state: &str, lines: &[&str]| {
+            let text = text(state);
+            lines.iter().for_each(|line| assert!(text.contains(line), "{line} is missing in\n{text}"));
+        };
+        assert!(!text("").contains("FunctionGate"), "what just runs has none");
+        has(
+            ", state: stopped",
+            &["lsi [2] -> gate_sf_b_1 :: FunctionGate(sf_b, STOPPED true, CAPACITY 1000) -> [1] sf_b;"],
+        );
+        has(
+            ", state: running, fifo: 7",
+            &["lsi [1] -> gate_sf_b_0 :: FunctionGate(sf_b, CAPACITY 7) -> [0] sf_b;"],
+        );
+        has(
+            ", state: bypass",
+            &[
+                "lsi [1] -> gate_sf_b_0 :: FunctionGate(sf_b, CAPACITY 1000) -> [2] lsi;\nIdle -> [0] sf_b;",
+                "lsi [2] -> gate_sf_b_1 :: FunctionGate(sf_b, CAPACITY 1000) -> [1] lsi;\nIdle -> [1] sf_b;",
+            ],
+        );
     }
 
     #[test]

@@ -56,8 +56,10 @@ fn only_output(rules: &[&FlowRule]) -> Option<u32> {
 /// The number of the function that a port is of, if that runs in a process.
 fn process(plan: &GraphPlan, port: u32) -> Option<usize> {
     let PortEnd::Function { function, .. } = plan.ports.get(port as usize)?.end else { return None };
-    let implementation = &plan.functions.get(function)?.template.implementation;
-    matches!(implementation, Implementation::Process { .. }).then_some(function)
+    let f = plan.functions.get(function)?;
+    // Packets for one that may be stopped have to come by its FIFO.
+    let joins = f.state.is_none() && matches!(f.template.implementation, Implementation::Process { .. });
+    joins.then_some(function)
 }
 
 #[cfg(test)]

@@ -13,7 +13,11 @@ use crate::table::EditError;
 /// A packet that an entry held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct HeldPacket {
+    /// With those in front that were stripped, and can come back.
     bytes: Vec<u8>,
+    /// How many those are.
+    #[serde(default)]
+    stripped: u32,
     anno: Vec<u8>,
     /// Marks in the order of [`Layer::ALL`], counted from the first byte.
     marks: [Option<i64>; 4],
@@ -32,8 +36,12 @@ struct HeldPacket {
 impl HeldPacket {
     fn take(p: &Packet) -> HeldPacket {
         let rel = |at: u32| i64::from(at) - i64::from(p.data());
+        let mut whole = p.copy();
+        let stripped = p.data().saturating_sub(p.floor());
+        let stripped = if whole.unpull(stripped).is_ok() { stripped } else { 0 };
         HeldPacket {
-            bytes: p.bytes().to_vec(),
+            bytes: whole.bytes().to_vec(),
+            stripped,
             anno: p.anno.to_vec(),
             marks: [1, 2, 3, 4].map(|i| p.layer(Layer::ALL[i]).map(rel)),
             timestamp: p.timestamp,
@@ -50,6 +58,7 @@ impl HeldPacket {
 
     fn make(&self) -> Result<Packet, NoSpace> {
         let mut p = Packet::from_bytes(&self.bytes)?;
+        p.pull(self.stripped.min(self.bytes.len() as u32));
         let data = i64::from(p.data());
         for (layer, mark) in Layer::ALL[1..].iter().zip(self.marks) {
             let at = mark.and_then(|m| u32::try_from(m + data).ok());
@@ -100,6 +109,31 @@ pub struct TableSnapshot {
 pub struct SetSnapshot {
     /// One for each table.
     pub tables: Vec<TableSnapshot>,
+}
+
+impl SetSnapshot {
+    /// The tables to whose owner `rename` gives a name, under that name. Links to entries of others end.
+    #[must_use]
+    pub fn select(self, rename: impl Fn(&str) -> Option<String>) -> SetSnapshot {
+        let mut numbers: HashMap<usize, usize> = HashMap::new();
+        let mut tables = Vec::new();
+        for (i, t) in self.tables.into_iter().enumerate() {
+            if let Some(owner) = rename(&t.owner) {
+                numbers.insert(i, tables.len());
+                tables.push(TableSnapshot { owner, ..t });
+            }
+        }
+        for e in tables.iter_mut().flat_map(|t| &mut t.entries) {
+            e.link = e.link.and_then(|(table, entry)| Some((*numbers.get(&table)?, entry)));
+        }
+        SetSnapshot { tables }
+    }
+
+    /// Number of entries, and of packets that they hold.
+    pub fn size(&self) -> (usize, usize) {
+        let entries = self.tables.iter().flat_map(|t| &t.entries);
+        entries.fold((0, 0), |(n, held), e| (n + 1, held + e.held.len()))
+    }
 }
 
 /// A snapshot that does not fit.

@@ -1,5 +1,6 @@
 //! Mistakes that a test must notice, each with that test.
 
+mod domain;
 mod engine;
 mod io;
 mod openflow;
@@ -31,5 +32,10 @@ pub(crate) struct Test {
 
 /// All of them, those of a package together.
 pub(crate) fn mutations() -> impl Iterator<Item = &'static Mutation> {
-    engine::MUTATIONS.iter().chain(io::MUTATIONS).chain(openflow::MUTATIONS).chain(verify::MUTATIONS)
+    domain::MUTATIONS
+        .iter()
+        .chain(engine::MUTATIONS)
+        .chain(io::MUTATIONS)
+        .chain(openflow::MUTATIONS)
+        .chain(verify::MUTATIONS)
 }

@@ -1,5 +1,6 @@
 """The listings of the Scylla paper, as they are printed, against a controller and three nodes."""
 
+import json
 import queue
 from collections.abc import Iterator
 from typing import Any
@@ -188,14 +189,30 @@ def test_listing_8_links_of_a_node(scylla: Runtime) -> None:
         lqm(addr="5C:E0:C5:AC:B4:A4", every=5000, tenant_name="Guests", callback=every)
 
 
-@pytest.mark.xfail(raises=MigrationError, strict=True, reason="migration of a function's state is not there yet")
-def test_a_function_that_is_given_another_node_moves(scylla: Runtime) -> None:
-    lvnf = LVNF(Image(vnf=NULL))
+def test_a_function_that_is_given_another_node_moves(scylla: Runtime, domain: Domain) -> None:
+    lvap, lvnf = LVAP(cpp_of("n3"), "lan"), LVNF(Image(vnf=FORWARD, handlers=[("count", "c.count")]))
     lvnf.cpp = cpp_of("n1")
+    lvap.ports[0].next[make_wild_card_flow()] = lvnf.ports[0]
+    lvnf.ports[0].next[make_wild_card_flow()] = lvap.ports[0]
     scylla.wait()
+
+    def count() -> int:
+        return int(scylla.client.graphs.read_handler(scylla.name, lvnf.name, "count"))
+
+    with traffic(domain, "h3"):
+        until("packets", lambda: count() > 4)
+    before = count()
     lvnf.cpp = cpp_of("n2")
     scylla.wait()
-    assert scylla.client.graphs.list()[0].node == "n2"
+    assert lvnf.cpp == cpp_of("n2")
+    assert '"node": "n2"' in json.dumps(scylla.client.graphs.get(scylla.name))
+    assert count() >= before, "its state has come with it"
+    with traffic(domain, "h3"):
+        until("packets", lambda: count() > before + 4)
+    lvnf.cpp = CPP("n9")
+    with pytest.raises(MigrationError, match="there is no node 'n9'"):
+        scylla.wait()
+    assert lvnf.cpp == cpp_of("n2")
 
 
 def test_counts_come_again_and_again_until_they_are_cancelled(scylla: Runtime, domain: Domain) -> None:

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustls::ClientConfig;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use ureq::Agent;
 use ureq::http::{Method, Request, Response};
 use ureq::unversioned::resolver::DefaultResolver;
@@ -23,7 +23,7 @@ use ureq::unversioned::transport::{Connector, TcpConnector};
 use crate::BASE;
 use crate::domain::Domain;
 use crate::events::{Event, EventList};
-use crate::functions::Inside;
+use crate::functions::{FunctionLife, Inside, Life, MoveRequest, Moved};
 use crate::graphs::{AppliedList, Changed, GraphSummary, RemovedLater};
 use crate::images::{ImageDetails, ImageList};
 use crate::node::{DeviceList, Health};
@@ -245,6 +245,23 @@ impl NodeClient {
     /// Writes a public handler.
     pub fn write_handler(&self, graph: &str, function: &str, name: &str, value: &str) -> Result<()> {
         self.send(Method::PUT, &handler(graph, function, name), "text/plain", value).map(drop)
+    }
+
+    /// What a function does with packets.
+    pub fn life(&self, graph: &str, function: &str) -> Result<FunctionLife> {
+        self.get(&of_function(graph, function, "life"))
+    }
+
+    /// Stops a function, lets it go on, or leads packets past it.
+    pub fn set_life(&self, graph: &str, function: &str, state: Life) -> Result<FunctionLife> {
+        let body = json!({ "state": state }).to_string();
+        self.document(Method::PUT, &of_function(graph, function, "life"), &body)
+    }
+
+    /// Moves a function of a domain to another node, or says what that would be.
+    pub fn move_function(&self, graph: &str, function: &str, request: &MoveRequest) -> Result<Moved> {
+        let body = json!(request).to_string();
+        self.document(Method::POST, &of_function(graph, function, "move"), &body)
     }
 
     /// The output of a function that is not inline, and what it writes later if that is to be followed.
@@ -516,4 +533,8 @@ fn encode(segment: &str) -> String {
         }
     }
     out
+}
+
+fn of_function(graph: &str, function: &str, what: &str) -> String {
+    format!("/graphs/{}/functions/{}/{what}", encode(graph), encode(function))
 }

@@ -437,6 +437,7 @@ pub(super) async fn status(
         whole.state = away;
     }
     whole.links = join_links(std::mem::take(&mut whole.links), &stored.graph.tunnels);
+    whole.saps.retain(|s| stored.graph.saps.contains_key(&s.id));
     whole.nodes = stored.graph.parts.keys().cloned().collect();
     Ok(Json(whole))
 }

@@ -5,6 +5,7 @@ mod history;
 mod joining;
 mod links;
 mod metrics;
+mod moves;
 mod nodes;
 mod policies;
 mod proxy;
@@ -51,6 +52,7 @@ fn guarded() -> OpenApiRouter<App> {
         .routes(routes!(nodes::drain))
         .routes(routes!(links::list))
         .routes(routes!(links::put, links::remove))
+        .routes(routes!(moves::migrate))
         .routes(routes!(nodes::token))
         .routes(routes!(requests::list, requests::make))
         .routes(routes!(requests::query))
@@ -129,6 +131,8 @@ pub(crate) fn router(app: App) -> Router {
         .route(&graph("functions/{function}/handlers/{name}"), get(proxy::read).put(proxy::write))
         .route(&graph("functions/{function}/log"), get(proxy::log))
         .route(&graph("functions/{function}/inside"), get(proxy::inside))
+        .route(&graph("functions/{function}/life"), get(moves::life).put(moves::change))
+        .route(&graph("functions/{function}/snapshot"), get(moves::snapshot).put(moves::snapshot))
         .route("/plan", post(graphs::plan))
         .route("/images", get(proxy::images))
         .route("/images/{name}", get(proxy::image).put(proxy::put_image).delete(proxy::delete_image))

@@ -52,7 +52,7 @@ fn to_enter(function: Function<'_>) -> Action<'_> {
 }
 
 /// What is behind a function of a graph, at the node that has it, for who may do that with it.
-async fn function(
+pub(super) async fn function(
     app: &App,
     caller: &Caller,
     (id, name): (&str, &str),

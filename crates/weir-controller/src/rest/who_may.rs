@@ -66,6 +66,31 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
         "x x x x x x -",
     ),
     ("get /graphs/{id}/functions/{function}/inside", "/graphs/fw/functions/fw/inside", "", "x - - - - - -"),
+    ("get /graphs/{id}/functions/{function}/life", "/graphs/fw/functions/fw/life", "", "x x x x x x -"),
+    (
+        "get /graphs/{id}/functions/{function}/snapshot",
+        "/graphs/fw/functions/fw/snapshot",
+        "",
+        "x - x - x - -",
+    ),
+    (
+        "put /graphs/{id}/functions/{function}/life",
+        "/graphs/fw/functions/fw/life",
+        r#"{"state": "none"}"#,
+        "x - x - x - -",
+    ),
+    (
+        "put /graphs/{id}/functions/{function}/snapshot",
+        "/graphs/fw/functions/fw/snapshot",
+        "",
+        "x - x - x - -",
+    ),
+    (
+        "post /graphs/{id}/functions/{function}/move",
+        "/graphs/fw/functions/fw/move",
+        r#"{"to": "n2"}"#,
+        "x - x - x - -",
+    ),
     ("get /graphs/{id}/functions/{function}/log", "/graphs/fw/functions/fw/log", "", "x x x x x x -"),
     ("get /graphs/{id}/revisions", "/graphs/fw/revisions", "", "x x x x x - -"),
     ("get /graphs/{id}/revisions/{revision}", "/graphs/fw/revisions/1", "", "x x x x x - -"),
@@ -146,6 +171,8 @@ fn controller(folder: &std::path::Path) -> Arc<Controller> {
         memory: 0,
         cpu: 0,
         tunnels: Vec::new(),
+        moved: std::collections::BTreeSet::new(),
+        moving: None,
         parts: BTreeMap::from([("n1".into(), Part { document: DOCUMENT.into(), tag: None })]),
     };
     store.propose("fw", &graph, &weir_store::history::Note::default()).unwrap();

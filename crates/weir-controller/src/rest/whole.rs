@@ -20,6 +20,7 @@ fn number(place: &str) -> Option<u32> {
 pub(super) fn add(all: &mut GraphStatus, more: GraphStatus) {
     all.functions.extend(more.functions);
     all.links.extend(more.links);
+    all.saps.extend(more.saps);
     all.drops.extend(more.drops);
     all.profile.extend(more.profile);
     all.flows.extend(more.flows);
@@ -39,7 +40,7 @@ pub(super) fn badness(state: &State) -> u8 {
     match state {
         State::Failed { .. } => 4,
         State::Degraded { .. } => 3,
-        State::Stopped => 2,
+        State::Stopped | State::Bypass => 2,
         State::Starting => 1,
         State::Running => 0,
     }
@@ -142,6 +143,7 @@ mod tests {
             to: "n2".into(),
             place: place.into(),
             origin: "n1".into(),
+            end: "n2".into(),
             number,
         };
         let tunnels = [tunnel(0x80_0001, "sf:fw:in"), tunnel(0x80_0002, "sap:b")];

@@ -5,6 +5,7 @@ mod figures;
 mod graphs;
 mod pool;
 mod run;
+mod state;
 mod workers;
 
 use std::collections::BTreeMap;

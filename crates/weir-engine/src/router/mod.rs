@@ -7,6 +7,7 @@ mod others;
 mod running;
 mod runtime;
 mod start;
+mod state;
 mod status;
 mod swap;
 mod tasks;
@@ -51,6 +52,8 @@ struct Timer {
     next: u64,
     start: BlockId,
     owner: u32,
+    /// Its function stands still.
+    stopped: bool,
 }
 
 /// A graph with its tables, nodes, and packets in flight.
@@ -100,6 +103,8 @@ pub struct Router {
     old_drops: status::DropCounts,
     tasks: Vec<usize>,
     timers: Vec<Timer>,
+    /// By element: whether it is of a function that stands still. Empty if there is none.
+    stopped: Vec<bool>,
     /// Whose packets end as orphans, unless more is known.
     holder: u32,
     next_expiry: u64,
@@ -259,7 +264,7 @@ impl Router {
         }
         self.serve(rt);
         self.decide_stop(rt);
-        let timers = self.timers.iter().map(|t| t.next).min();
+        let timers = self.timers.iter().filter(|t| !t.stopped).map(|t| t.next).min();
         let shared = self.shared.as_ref().filter(|_| rt.worker() == 0).and_then(|s| s.next_expiry());
         let tables = self.tables.next_expiry();
         self.wake = [wake, self.try_at.take(), timers, tables, shared].into_iter().flatten().min();
@@ -283,7 +288,7 @@ impl Router {
     fn time(&mut self, rt: &mut Runtime) {
         for i in 0..self.timers.len() {
             let t = &mut self.timers[i];
-            if t.next > rt.env.now {
+            if t.next > rt.env.now || t.stopped {
                 continue;
             }
             // A timer that was late does not run several times to make up for it.
@@ -308,6 +313,10 @@ impl Router {
             let table = weir_ir::program::TableId(due.table);
             let kind = EntryKind::Expire { table };
             let owner = self.plan.linked.tables[due.table as usize].owner;
+            if self.stopped.get(self.plan.owners[owner as usize]) == Some(&true) {
+                // Its time is looked at again when the function goes on, with another graph in place of this one.
+                continue;
+            }
             if let Some(start) = self.start_of(|e| e.kind == kind) {
                 self.run(rt, start, &[due.slot.into()], None, owner);
             }

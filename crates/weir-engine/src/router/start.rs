@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_click::Kind;
 use weir_ir::program::EntryKind;
 use weir_nodes::node::Control;
-use weir_plan::{Dest, Home, Problem, Share};
+use weir_plan::{Dest, Home, Plan, Problem, Share};
 use weir_table::TableSet;
 
 use super::host::{BlockDrops, Flow, Outflow};
@@ -66,6 +66,8 @@ impl Router {
         let mut tasks: Vec<usize> =
             (0..nodes.len()).filter(|&e| nodes[e].as_ref().is_some_and(|n| n.has_task())).collect();
         tasks.sort_by_key(|&e| controls[e].is_none());
+        let stopped = stopped(&plan);
+        tasks.retain(|&e| stopped.get(e) != Some(&true));
         let links = plan.links.iter().map(|l| Flow {
             pull: match l.dest {
                 Dest::Node { node, port } if l.from.is_none() => {
@@ -81,8 +83,10 @@ impl Router {
         let timers = timed.iter().filter_map(|e| {
             let EntryKind::Timer { every } = e.kind else { return None };
             let every = every.max(1);
-            Some(Timer { every, next: rt.env.now + every, start: e.block, owner: e.owner })
+            let stopped = stopped.get(plan.owners[e.owner as usize]) == Some(&true);
+            Some(Timer { every, next: rt.env.now + every, start: e.block, owner: e.owner, stopped })
         });
+        let timers: Vec<Timer> = timers.collect();
         let owners = plan.linked.elements.len();
         Ok(Router {
             name: name.to_owned(),
@@ -94,7 +98,8 @@ impl Router {
             held: false,
             locked: Executor::default(),
             tasks,
-            timers: timers.collect(),
+            timers,
+            stopped,
             holder: plan.linked.tables.iter().find(|t| t.decl.held > 0).map_or(0, |t| t.owner),
             drops: BlockDrops {
                 linked: vec![0; plan.linked.blocks.len()],
@@ -127,4 +132,18 @@ impl Router {
             try_at: None,
         })
     }
+}
+
+/// By element: whether it is of a function that stands still. Empty if there is none.
+fn stopped(plan: &Plan) -> Vec<bool> {
+    let elements = &plan.graph.elements;
+    let stops = (0..elements.len()).filter_map(|e| plan.facts(e)?.stops.as_deref());
+    let stops: Vec<&str> = stops.collect();
+    if stops.is_empty() {
+        return Vec::new();
+    }
+    let of = |name: &str, f: &str| {
+        name.strip_prefix(f).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    elements.iter().map(|e| stops.iter().any(|f| of(&e.name, f))).collect()
 }

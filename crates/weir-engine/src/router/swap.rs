@@ -178,14 +178,26 @@ impl Router {
     /// Replaces state by that of a snapshot, for elements of the same name and class. If it does not fit, nothing is
     /// changed.
     pub(crate) fn restore(&mut self, rt: &mut Runtime, from: &SetSnapshot) -> Result<(), String> {
+        let tables = self.plan.linked.tables.iter().enumerate();
+        let all: Vec<u32> = tables.filter(|(_, t)| !t.decl.configured).map(|(i, _)| i as u32).collect();
+        self.restore_tables(rt, from, &all)
+    }
+
+    /// The same for these tables, and all packets that wait.
+    pub(super) fn restore_tables(
+        &mut self,
+        rt: &mut Runtime,
+        from: &SetSnapshot,
+        tables: &[u32],
+    ) -> Result<(), String> {
         rt.env.running.clone_from(&self.name);
         self.settle(rt);
         let mut place = Vec::new();
-        for i in 0..self.plan.linked.tables.len() as u32 {
+        for &i in tables {
             let t = &self.plan.linked.tables[i as usize];
             let owner = self.table_owner(i);
             let found = from.tables.iter().position(|s| s.owner == owner && s.decl.name == t.decl.name);
-            if let Some(s) = found.filter(|_| !t.decl.configured && self.restores(rt, i)) {
+            if let Some(s) = found.filter(|_| self.restores(rt, i)) {
                 place.push((s, i));
             }
         }

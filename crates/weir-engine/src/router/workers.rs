@@ -209,7 +209,7 @@ impl Router {
     }
 
     /// Sets what this worker counted to zero: the first has it.
-    fn clear_sums(&mut self, tables: impl Iterator<Item = u32>) {
+    pub(super) fn clear_sums(&mut self, tables: impl Iterator<Item = u32>) {
         let division = self.plan.division.clone();
         for t in tables {
             if let Some(Share::Sum(fields)) = division.shares.get(t as usize) {
@@ -283,6 +283,15 @@ impl Router {
         rt: &mut Runtime,
         rest: &mut (impl Others + ?Sized),
     ) -> Result<serde_json::Value, String> {
+        to_json(&self.all_state(rt, rest)?)
+    }
+
+    /// The same before it is written down.
+    pub(super) fn all_state(
+        &mut self,
+        rt: &mut Runtime,
+        rest: &mut (impl Others + ?Sized),
+    ) -> Result<SetSnapshot, String> {
         let gathered = self.gather(rest);
         let all = self.snapshot(rt).and_then(|mut all: SetSnapshot| {
             for worker in 1..=rest.last_worker() {
@@ -295,7 +304,7 @@ impl Router {
         if gathered {
             self.scatter();
         }
-        to_json(&all?)
+        all
     }
 
     /// Replaces state by that of a snapshot, whatever number of workers made it.

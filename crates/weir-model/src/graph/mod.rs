@@ -58,6 +58,8 @@ pub const MAX_FUNCTIONS: usize = 1_000;
 pub const MAX_SAPS: usize = 1_000;
 /// Most flow rules in a graph.
 pub const MAX_RULES: usize = 100_000;
+/// Most packets that wait at a port of a function that is stopped.
+pub const MAX_FIFO: u32 = 100_000;
 /// Most ports of a function, and most outputs of a rule.
 pub const MAX_PORTS: usize = 256;
 /// Largest document that a REST interface should accept, in bytes. Documents from files may be larger.
@@ -144,6 +146,15 @@ pub struct Function {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(default)]
     pub kind: Option<RunAs>,
+    /// Whether it runs, is stopped, or is passed by (Scylla paper, figure 3). With one, packets pass a FIFO before each of its ports, which costs a
+    /// little; without one it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default)]
+    pub state: Option<FunctionState>,
+    /// Packets that wait at each of its ports while it is stopped; more are dropped and counted (`Stopped`). 1,000 if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_FIFO))]
+    pub fifo: Option<u32>,
     /// What the function has to be able to do, such as `firewall`, in place of an image: the node chooses the best of its images
     /// with this capability.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -168,6 +179,29 @@ pub enum RunAs {
     Inline,
     /// By a data plane of its own, in a process without privileges.
     Process,
+}
+
+/// What a function does with packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FunctionState {
+    /// It processes them.
+    Running,
+    /// They wait, and nothing happens in it.
+    Stopped,
+    /// They go past it: of a function of two ports from each to the other, of one of a single port back.
+    Bypass,
+}
+
+impl FunctionState {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            FunctionState::Running => "running",
+            FunctionState::Stopped => "stopped",
+            FunctionState::Bypass => "bypass",
+        }
+    }
 }
 
 /// A port of a function.

@@ -4,6 +4,7 @@ mod devices;
 mod functions;
 mod graphs;
 mod history;
+mod life;
 mod log;
 mod metrics;
 mod openapi;
@@ -49,6 +50,8 @@ fn guarded() -> OpenApiRouter<App> {
         .routes(routes!(functions::read, functions::write))
         .routes(routes!(functions::log))
         .routes(routes!(functions::inside))
+        .routes(routes!(life::life, life::change))
+        .routes(routes!(life::snapshot, life::restore))
         .routes(routes!(graphs::written))
         .routes(routes!(history::list))
         .routes(routes!(history::get))

@@ -106,6 +106,7 @@ impl Fake {
                 self.writes.push((handler, value));
                 Ok(Answer::Nothing)
             }
+            Command::Export { .. } => Ok(Answer::Text { text: "weir-state".into() }),
             Command::Trace { filter, .. } if filter == "nonsense" => Err(vec!["filter: nonsense".into()]),
             _ => Ok(Answer::Nothing),
         }

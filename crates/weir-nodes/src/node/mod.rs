@@ -225,6 +225,11 @@ pub trait Behavior: Send {
         false
     }
 
+    /// The function that stands still as long as this is so, by its name among the elements.
+    fn stops(&self) -> Option<&str> {
+        None
+    }
+
     /// The bytes of the packets that it generates, if they are always the same.
     fn generates(&self) -> Option<Vec<u8>> {
         None
@@ -268,6 +273,8 @@ pub struct NodeFacts {
     pub threads: Vec<(String, u32)>,
     /// [`Behavior::memory`]
     pub memory: u64,
+    /// [`Behavior::stops`]
+    pub stops: Option<String>,
 }
 
 impl NodeFacts {
@@ -283,6 +290,7 @@ impl NodeFacts {
             stops_sources: node.space().is_some(),
             threads: node.threads(),
             memory: node.memory(inputs),
+            stops: node.stops().map(str::to_owned),
         }
     }
 }

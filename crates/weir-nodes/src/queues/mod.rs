@@ -7,6 +7,7 @@ pub(crate) mod storage;
 
 pub(crate) mod front_drop_queue;
 pub(crate) mod full_note_queue;
+pub(crate) mod function_gate;
 pub(crate) mod mixed_queue;
 pub(crate) mod notifier_queue;
 pub(crate) mod queue;
@@ -19,6 +20,7 @@ pub(crate) mod thread_safe_queue;
 pub(crate) const CLASSES: &[NodeClass] = &[
     front_drop_queue::CLASS,
     full_note_queue::CLASS,
+    function_gate::CLASS,
     mixed_queue::CLASS,
     notifier_queue::CLASS,
     queue::CLASS,

@@ -127,6 +127,7 @@ impl Sim {
                 self.violated(text);
             }
         }
+        self.check_running();
         for (name, known) in &view.known {
             if !known.trouble.is_empty() {
                 self.violated(format!("{name} has trouble still: {:?}", known.trouble));

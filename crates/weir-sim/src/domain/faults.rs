@@ -14,6 +14,7 @@ impl Sim {
                 self.kill();
                 self.restart();
             }
+            _ if self.moves => self.end_connection(&node),
             8 => self.back_up(),
             9 => self.put_back(),
             _ => {
@@ -43,7 +44,7 @@ impl Sim {
         self.end_connection(node);
         // What it had not begun is gone.
         self.network.on_the_way().requests.retain(|r| r.node != node);
-        let old = !self.by_hand && self.rng.u32(0..3) == 0;
+        let old = !self.moves && !self.by_hand && self.rng.u32(0..3) == 0;
         if let Some(machine) = self.machines.get_mut(node)
             && old
         {

@@ -349,6 +349,7 @@ fn state(state: &State) -> String {
         State::Starting => "starting".into(),
         State::Running => "running".into(),
         State::Stopped => "stopped".into(),
+        State::Bypass => "bypass".into(),
         State::Degraded { reason } => format!("degraded: {reason}"),
         State::Failed { reason } => format!("failed: {reason}"),
     }

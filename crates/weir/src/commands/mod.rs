@@ -23,6 +23,7 @@ mod ir;
 mod ir_asm;
 mod key;
 mod lab;
+mod life;
 mod link;
 mod live;
 mod manual;
@@ -44,6 +45,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use clap::Subcommand;
+use weir_api::functions::Life;
 
 use crate::ui::{Failure, Ui};
 
@@ -158,6 +160,24 @@ pub(crate) enum Command {
     Delete(graphs::GraphArgs),
     /// Read or write a handler of a function
     Handler(handler::Args),
+    /// Stop a function: packets for it wait, the first 1,000 at each port ('fifo' in the document)
+    ///
+    /// Nothing happens in it meanwhile: its timers wait, and entries of its tables do not expire. A function that is not inline goes on with what it has.
+    Pause(life::LifeArgs),
+    /// Let a function go on that was stopped, or is passed by; packets that waited come first
+    Resume(life::LifeArgs),
+    /// Lead packets past a function: of two ports from each to the other; those that waited for it too
+    Bypass(life::LifeArgs),
+    /// Move a function of a domain to another node while it works, with its state
+    ///
+    /// No packet is lost or doubled, and none overtakes another of its flow, as long as not more have to wait than there is space for ('fifo' in the document): docs/migration.md.
+    ///
+    /// Examples:
+    ///
+    /// weir migrate office nat --to n2 --plan
+    ///
+    /// weir migrate office nat --to n2
+    Migrate(life::MigrateArgs),
     /// Print the output of a function that is not inline, and of its scripts
     Logs(functions::LogsArgs),
     /// Open a shell, or run a program, inside a function that is not inline
@@ -353,6 +373,10 @@ impl Command {
             Command::Show(a) => graphs::show(&a, ui),
             Command::Delete(a) => graphs::delete(&a, ui),
             Command::Handler(a) => handler::run(&a, ui),
+            Command::Pause(a) => life::change(&a, Life::Stopped, ui),
+            Command::Resume(a) => life::change(&a, Life::Running, ui),
+            Command::Bypass(a) => life::change(&a, Life::Bypass, ui),
+            Command::Migrate(a) => life::migrate(&a, ui),
             Command::Logs(a) => functions::logs(&a, ui),
             Command::Shell(a) => functions::shell(&a),
             Command::FunctionExec(a) => functions::exec(&a),

@@ -27,6 +27,7 @@ mod labs;
 mod lost;
 mod many;
 mod metrics;
+mod migration;
 mod mixed;
 mod nat;
 mod native;

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 import httpx
 
@@ -23,6 +23,7 @@ from .models import (
     Drained,
     Event,
     EventList,
+    FunctionLife,
     GraphStatus,
     GraphSummary,
     Health,
@@ -33,6 +34,7 @@ from .models import (
     LinkList,
     LinkSettings,
     Measured,
+    Moved,
     NewKey,
     NodeDetails,
     NodeList,
@@ -284,6 +286,22 @@ class AsyncGraphs(AsyncResource):
         at = path("graphs", graph, "functions", function, "handlers", handler)
         headers = {"Content-Type": "text/plain"}
         check(await self._connection.send("PUT", at, body=value.encode(), headers=headers))
+
+    async def life(self, graph: str, function: str) -> FunctionLife:
+        """What a function does with packets, and how many wait before it."""
+        at = path("graphs", graph, "functions", function, "life")
+        return read(FunctionLife, await self._connection.send("GET", at))
+
+    async def set_life(self, graph: str, function: str, state: Literal["running", "stopped", "bypass"]) -> FunctionLife:
+        """Stops a function, so that packets wait before it; lets it go on; or leads packets past it."""
+        at = path("graphs", graph, "functions", function, "life")
+        return read(FunctionLife, await self._connection.send_json("PUT", at, {"state": state}))
+
+    async def move(self, graph: str, function: str, to: str, *, plan: bool = False) -> Moved:
+        """Moves a function of a domain to another node while it works, with its state; with `plan` it only says what that would be."""
+        at = path("graphs", graph, "functions", function, "move")
+        body = {"to": to, "plan": plan}
+        return read(Moved, await self._connection.send_json("POST", at, body))
 
     async def log(self, graph: str, function: str) -> str:
         """What a function that is not inline has written."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 import httpx
 
@@ -24,6 +24,7 @@ from .models import (
     Drained,
     Event,
     EventList,
+    FunctionLife,
     GraphStatus,
     GraphSummary,
     Health,
@@ -34,6 +35,7 @@ from .models import (
     LinkList,
     LinkSettings,
     Measured,
+    Moved,
     NewKey,
     NodeDetails,
     NodeList,
@@ -281,6 +283,22 @@ class Graphs(Resource):
         at = path("graphs", graph, "functions", function, "handlers", handler)
         headers = {"Content-Type": "text/plain"}
         check(self._connection.send("PUT", at, body=value.encode(), headers=headers))
+
+    def life(self, graph: str, function: str) -> FunctionLife:
+        """What a function does with packets, and how many wait before it."""
+        at = path("graphs", graph, "functions", function, "life")
+        return read(FunctionLife, self._connection.send("GET", at))
+
+    def set_life(self, graph: str, function: str, state: Literal["running", "stopped", "bypass"]) -> FunctionLife:
+        """Stops a function, so that packets wait before it; lets it go on; or leads packets past it."""
+        at = path("graphs", graph, "functions", function, "life")
+        return read(FunctionLife, self._connection.send_json("PUT", at, {"state": state}))
+
+    def move(self, graph: str, function: str, to: str, *, plan: bool = False) -> Moved:
+        """Moves a function of a domain to another node while it works, with its state; with `plan` it only says what that would be."""
+        at = path("graphs", graph, "functions", function, "move")
+        body = {"to": to, "plan": plan}
+        return read(Moved, self._connection.send_json("POST", at, body))
 
     def log(self, graph: str, function: str) -> str:
         """What a function that is not inline has written."""

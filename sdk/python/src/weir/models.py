@@ -531,6 +531,20 @@ class KindStatus(BaseModel):
     """
 
 
+class LifeChange(BaseModel):
+    """
+    What a function is to do.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    state: Literal["running", "stopped", "bypass"]
+    """
+    What it is to do with packets.
+    """
+
+
 class LinkEnd(BaseModel):
     """
     An end of a link.
@@ -700,6 +714,71 @@ class ModuleAddress(BaseModel):
     sandbox: str | None = None
     """
     If it runs in a sandbox behind an enforcer: the kind of function that it is, `process` for example.
+    """
+
+
+class MoveRequest(BaseModel):
+    """
+    Where a function is to go.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    plan: bool | None = None
+    """
+    Whether only to say what the move would be.
+    """
+    to: str
+    """
+    The node.
+    """
+
+
+class Moved(BaseModel):
+    """
+    A function has moved, or would.
+    """
+
+    bytes: Annotated[int, Field(ge=0)]
+    """
+    Bytes of its state.
+    """
+    dropped: Annotated[int | None, Field(ge=0)] = None
+    """
+    Packets for which there was no space to wait.
+    """
+    from_: Annotated[str, Field(alias="from")]
+    """
+    The node that it was at.
+    """
+    function: str
+    """
+    The function.
+    """
+    graph: str
+    """
+    The graph.
+    """
+    missing: Annotated[int | None, Field(ge=0)] = None
+    """
+    Packets that nodes sent each other by the old ways and that did not arrive, since these ways are there.
+    """
+    pause_micros: Annotated[int, Field(ge=0)]
+    """
+    Microseconds for which packets waited, or are expected to.
+    """
+    plan: bool
+    """
+    Whether that is a plan, and nothing was done.
+    """
+    to: str
+    """
+    The node that it is at now.
+    """
+    waited: Annotated[int | None, Field(ge=0)] = None
+    """
+    Packets that waited for it, at both nodes.
     """
 
 
@@ -1019,6 +1098,25 @@ class Report(BaseModel):
     """
 
 
+class SapStatus(BaseModel):
+    """
+    What passed an access point.
+    """
+
+    id: str
+    """
+    Its identifier.
+    """
+    packets_in: Annotated[int, Field(ge=0)]
+    """
+    Packets that came in.
+    """
+    packets_out: Annotated[int, Field(ge=0)]
+    """
+    Packets that left.
+    """
+
+
 class ServiceGraphDocument(BaseModel):
     """
     A service graph, as docs/service-graph.md says.
@@ -1045,7 +1143,7 @@ class State(BaseModel):
     A life-cycle state; in documents `"state": "failed", "reason": "…"`.
     """
 
-    state: Literal["starting", "running", "degraded", "failed", "stopped"]
+    state: Literal["starting", "running", "degraded", "failed", "stopped", "bypass"]
     reason: str | None = None
     """
     What is wrong.
@@ -1684,6 +1782,25 @@ class EventList(BaseModel):
     """
 
 
+class FunctionLife(BaseModel):
+    """
+    The life of a function.
+    """
+
+    dropped: Annotated[int | None, Field(ge=0)] = None
+    """
+    Packets for which there was no space there.
+    """
+    state: Literal["running", "stopped", "bypass"]
+    """
+    What it does with packets.
+    """
+    waiting: Annotated[int | None, Field(ge=0)] = None
+    """
+    Packets that wait before it.
+    """
+
+
 class FunctionStatus(State):
     """
     The state of a function.
@@ -1765,6 +1882,10 @@ class GraphStatus(State):
     """
     Where the time goes, element by element of the configuration that the graph became. Measured in one batch of
     packets in some hundreds, from the last change of the graph on; empty while nothing was.
+    """
+    saps: list[SapStatus] | None = None
+    """
+    The access points, in the graph's order.
     """
     tenant: str | None = None
     """

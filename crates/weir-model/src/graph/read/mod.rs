@@ -9,8 +9,8 @@ mod sap;
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    Function, GraphParts, HandlerWrite, HostStackSap, MAX_FUNCTIONS, MAX_PORTS, MAX_RULES, MAX_SAPS,
-    ParamValue, Port, Rule, RunAs, Sap, SapKind, ServiceGraph,
+    Function, FunctionState, GraphParts, HandlerWrite, HostStackSap, MAX_FIFO, MAX_FUNCTIONS, MAX_PORTS,
+    MAX_RULES, MAX_SAPS, ParamValue, Port, Rule, RunAs, Sap, SapKind, ServiceGraph,
 };
 use crate::doc::{At, Fields, Kind, Node, Reader, optional};
 use crate::error::{DocErrors, quote};
@@ -184,6 +184,8 @@ fn function(r: &mut Reader, at: &At<'_>) -> Option<Function> {
         "template",
         "click",
         "kind",
+        "state",
+        "fifo",
         "capability",
         "constraints",
         "params",
@@ -219,6 +221,8 @@ fn function(r: &mut Reader, at: &At<'_>) -> Option<Function> {
     }
     let node = optional(f.get("node"), |at| r.parse(at, A_NODE));
     let kind = optional(f.get("kind"), |at| run_as(r, at));
+    let state = optional(f.get("state"), |at| state(r, at));
+    let fifo = optional(f.get("fifo"), |at| r.number(at, "a number of packets", 1, MAX_FIFO));
     let mut params = BTreeMap::new();
     if let Some(at) = f.get("params")
         && let Some(map) = r.map(&at, "a map from parameters to values")
@@ -246,6 +250,8 @@ fn function(r: &mut Reader, at: &At<'_>) -> Option<Function> {
         click: click?,
         node: node?,
         kind: kind?,
+        state: state?,
+        fifo: fifo?,
         capability: capability?,
         constraints: constraints?.unwrap_or_default(),
         params,
@@ -269,6 +275,19 @@ fn run_as(r: &mut Reader, at: &At<'_>) -> Option<RunAs> {
         other => {
             let help = "it is inline or process, of images of kind click; leave it out for others";
             r.error(at, format!("{} is nothing that runs a Click script", quote(other)), help);
+            None
+        }
+    }
+}
+
+fn state(r: &mut Reader, at: &At<'_>) -> Option<FunctionState> {
+    match r.text(at, "running, stopped or bypass")? {
+        "running" => Some(FunctionState::Running),
+        "stopped" => Some(FunctionState::Stopped),
+        "bypass" => Some(FunctionState::Bypass),
+        other => {
+            let help = "it is running, stopped or bypass; leave it out for a function that just runs";
+            r.error(at, format!("{} is no state of a function", quote(other)), help);
             None
         }
     }

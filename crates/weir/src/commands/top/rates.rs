@@ -308,6 +308,7 @@ pub(crate) mod tests {
                     drops: vec![DropCount { reason: "Denied".into(), count: n / 2 }],
                 }],
                 links: vec![link("sap:lan", "sf:nat:in", n), link("sf:nat:out", "sap:wan", n * 2)],
+                saps: vec![],
                 drops: vec![ElementDrops {
                     element: "sf_nat/f".into(),
                     reason: "Denied".into(),

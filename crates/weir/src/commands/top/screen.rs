@@ -72,7 +72,7 @@ fn graph_line(state: &State, width: usize) -> Line<'_> {
         let colour = match g.state {
             GraphState::Running => Style::new(),
             GraphState::Failed { .. } => Style::new().fg(Color::Red),
-            GraphState::Starting | GraphState::Stopped | GraphState::Degraded { .. } => {
+            GraphState::Starting | GraphState::Stopped | GraphState::Bypass | GraphState::Degraded { .. } => {
                 Style::new().fg(Color::Yellow)
             }
         };
@@ -93,6 +93,7 @@ fn trouble_line(state: &State) -> Line<'_> {
         Some(GraphState::Degraded { reason }) => Line::from(format!("degraded: {reason}").yellow()),
         Some(GraphState::Starting) => Line::from("starting".yellow()),
         Some(GraphState::Stopped) => Line::from("stopped".yellow()),
+        Some(GraphState::Bypass) => Line::from("bypass".yellow()),
         Some(GraphState::Running) => Line::default(),
         None if state.rates.graphs.is_empty() => {
             Line::from("the node has no graph; 'weir apply FILE' makes one".yellow())

@@ -162,11 +162,13 @@ class LVNF(Element):
         self.deployed = False
         self.ports = [Port(self, f"sf:{self.name}:p{i}") for i in range(image.nb_ports)]
         self._cpp: CPP | None = None
+        # Where it is as far as the graph was put: behind the other for as long as it moves.
+        self._placed: CPP | None = None
         self.runtime.elements.append(self)
 
     @property
     def cpp(self) -> CPP | None:
-        """The node that it is on."""
+        """The node that it is on, or on its way to. Another one moves it with its state; `wait()` raises a `MigrationError` if it stays."""
         return self._cpp
 
     @cpp.setter
@@ -175,19 +177,27 @@ class LVNF(Element):
             raise ConfigError(f"{self.name} was removed; make another LVNF")
         if self._cpp == cpp:
             return
-        if self._cpp is not None:
-            raise MigrationError(
-                f"{self.name} runs on {self._cpp.name}, and cannot move to {cpp.name}: that needs migration, which moves a function's state"
-                " without losing packets and is not there yet; remove() it and make another, which begins without state"
-            )
-        self._cpp, self.deployed = cpp, True
-        self.runtime.changed()
+        self._cpp, before = cpp, self._cpp
+        if before is None:
+            self._placed, self.deployed = cpp, True
+            self.runtime.changed()
+        else:
+            self.runtime.later(lambda: self._move(cpp))
+
+    def _move(self, cpp: CPP) -> None:
+        """It goes to another node with its state; until then it is where it was."""
+        try:
+            self.runtime.moved(self.name, cpp.name)
+        except MigrationError:
+            self._cpp = self._placed
+            raise
+        self._placed = cpp
 
     def function(self) -> dict[str, Any] | None:
-        if self._cpp is None:
+        if self._placed is None:
             return None
         ports = [{"id": f"p{i}"} for i in range(self.image.nb_ports)]
-        return {"id": self.name, "name": self.image.name, "node": self._cpp.name, "ports": ports}
+        return {"id": self.name, "name": self.image.name, "node": self._placed.name, "ports": ports}
 
     def install(self, client: Client) -> str:
         if self.image.name not in self.runtime.installed:

@@ -38,8 +38,8 @@ def address_of(*names: str) -> str:
     return ":".join(f"{byte:02X}" for byte in digest)
 
 
-class MigrationError(WeirError, NotImplementedError):
-    """A function was to move while it runs, which needs migration of its state."""
+class MigrationError(WeirError):
+    """A function could not be moved; it goes on where it was."""
 
 
 class Mailbox:
@@ -166,6 +166,17 @@ class Runtime:
         elif self._applied is not None:
             self._delete()
         self._applied = document
+
+    def moved(self, function: str, node: str) -> None:
+        """Moves a function that was put to another node, with its state."""
+        try:
+            self.client.graphs.move(self.name, function, node)
+        except WeirError as error:
+            raise MigrationError(f"{function} did not move to {node}: {error}") from error
+        with self._lock:
+            for part in (self._applied or {}).get("SFs", []):
+                if part["id"] == function:
+                    part["node"] = node
 
     def _delete(self) -> None:
         try:

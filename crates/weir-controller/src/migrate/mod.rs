@@ -1,0 +1,523 @@
+//! A function goes from a node to another while it works (Scylla paper, sections III.B and V.A; Weir keeps packets in order, which the paper's way does not).
+//!
+//! What comes when is decided in [`core`]. For each stage the graph is split anew, and nodes get their parts. Packets that were sent by the old
+//! ways before all nodes had turned are waited for: the access points of tunnels count what goes in and what comes out.
+
+pub mod core;
+#[cfg(test)]
+mod tests;
+mod under_way;
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use axum::http::{Method, StatusCode};
+use futures_util::future::join_all;
+use weir_api::events::Kind;
+use weir_api::functions::{FunctionLife, Moved};
+use weir_api::problem::Problem;
+use weir_model::graph::{Function, PortRef, RunAs, ServiceGraph};
+use weir_model::nearest::nearest;
+use weir_rest::body::Document;
+
+use self::core::{End, Moving, Next, Stage, next};
+use crate::admit::{admit_move, in_parts};
+use crate::controller::Controller;
+use crate::fleet::segment;
+use crate::split::Tunnel;
+use crate::store::{DomainGraph, Stored};
+
+/// How often it is looked whether packets wait still where a function has arrived, and how many times.
+const EMPTY: (Duration, u32) = (Duration::from_millis(20), 250);
+
+/// A move in progress; it is over when this is dropped.
+struct Move<'c> {
+    controller: &'c Controller,
+    graph: String,
+}
+
+impl Drop for Move<'_> {
+    fn drop(&mut self) {
+        self.controller.moves().remove(&self.graph);
+    }
+}
+
+/// What came of copying the state.
+#[derive(Debug, Default)]
+struct Copied {
+    bytes: u64,
+    missing: u64,
+    waited: u64,
+    dropped: u64,
+}
+
+/// What is known of a function that is to move.
+struct Asked {
+    stored: Stored,
+    graph: ServiceGraph,
+    function: Function,
+    from: String,
+}
+
+impl Controller {
+    fn moves(&self) -> std::sync::MutexGuard<'_, std::collections::BTreeMap<String, String>> {
+        self.moves.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Begins a move, unless there is one of the same graph.
+    fn begin_move(&self, graph: &str, what: String) -> Result<Move<'_>, Problem> {
+        let mut moves = self.moves();
+        if let Some(other) = moves.get(graph) {
+            return Err(Problem::new(
+                StatusCode::CONFLICT,
+                format!("{other} is under way; try again when it is over"),
+            ));
+        }
+        moves.insert(graph.to_owned(), what);
+        Ok(Move { controller: self, graph: graph.to_owned() })
+    }
+
+    /// Moves a function to another node. To be run to its end.
+    ///
+    /// # Errors
+    /// It cannot be there, or the move failed: then the function goes on where it was.
+    pub async fn migrate(&self, id: &str, function: &str, to: &str) -> Result<Moved, Problem> {
+        let _move = self.begin_move(id, format!("a move of function '{function}' to node '{to}'"))?;
+        let _changing = self.changing.lock().await;
+        let Asked { stored, graph, function, from } = self.may_move(id, function, to).await?;
+        let moving = Moving {
+            function: function.id.to_string(),
+            from: from.clone(),
+            to: to.to_owned(),
+            stage: Stage::Prepared,
+        };
+        let text = format!("function '{}' moves from node '{from}' to node '{to}'", function.id);
+        self.tell(Kind::Notice, None, Some(id), text).await;
+        let before = stored.graph.clone();
+        let mut begun = None;
+        let mut copied = Copied::default();
+        let mut failure = None;
+        let mut stage = Next::Stage(Stage::Prepared, End::Source);
+        let mut pause = Duration::ZERO;
+        while let Next::Stage(now, end) = stage {
+            let at = if end == End::Target && now == Stage::Arrived { to } else { &from };
+            let moving = Moving { stage: now, ..moving.clone() };
+            let done = self.at_stage(id, &graph, &moving, at, &mut begun, &mut copied).await;
+            if now == Stage::Arrived {
+                pause = begun.map_or(Duration::ZERO, |b: Instant| b.elapsed());
+                break;
+            }
+            stage = next(now, done.is_ok());
+            failure = failure.or(done.err());
+        }
+        if stage == Next::Over {
+            // Nothing was turned: all is as it was.
+            self.put_stage(id, before, None).await.ok();
+        } else {
+            self.empty(id, function.id.as_str()).await;
+        }
+        if let Some(problem) = failure {
+            let text = format!(
+                "the move of function '{}' to node '{to}' failed: {}; it goes on at node '{from}'",
+                function.id, problem.detail
+            );
+            self.tell(Kind::Failed, Some(to), Some(id), text.clone()).await;
+            return Err(Problem { detail: text, ..problem });
+        }
+        let Copied { bytes, missing, waited, dropped } = copied;
+        let micros = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
+        let text = format!(
+            "function '{}' moved from node '{from}' to node '{to}': {bytes} bytes, {waited} packets waited, {dropped} dropped, for {micros} µs",
+            function.id
+        );
+        self.tell(Kind::Changed, Some(to), Some(id), text).await;
+        Ok(Moved {
+            graph: id.to_owned(),
+            function: function.id.to_string(),
+            from,
+            to: to.to_owned(),
+            plan: false,
+            bytes,
+            pause_micros: micros,
+            waited,
+            dropped,
+            missing,
+        })
+    }
+
+    /// Moves the functions of a graph away from a node, with their state: where they would be if it was not there. None if that cannot be, because the
+    /// graph meets an interface of the node, or the state of a function is not known.
+    ///
+    /// # Errors
+    /// A move failed.
+    pub(crate) async fn move_functions(&self, id: &str, from: &str) -> Result<Option<Vec<String>>, Problem> {
+        let stored = self.graph(id)?;
+        let away: Vec<&String> =
+            stored.graph.functions.iter().filter(|(_, n)| *n == from).map(|(f, _)| f).collect();
+        if away.is_empty() || stored.graph.saps.values().any(|n| n == from) {
+            return Ok(None);
+        }
+        let graph = ServiceGraph::from_json(&stored.graph.document.to_string())?;
+        let document = Document { graph, text: Some(stored.graph.text.clone()), owner: None };
+        let Ok(admission) = self.admit(&document, None, Some(from)) else { return Ok(None) };
+        if admission.graph.saps != stored.graph.saps {
+            return Ok(None);
+        }
+        let mut nodes = BTreeSet::new();
+        for f in away {
+            let Some(to) = admission.graph.functions.get(f).filter(|n| *n != from) else { return Ok(None) };
+            match self.migrate(id, f, to).await {
+                Ok(moved) => _ = nodes.insert(moved.to),
+                Err(p) if p.status == StatusCode::UNPROCESSABLE_ENTITY.as_u16() && nodes.is_empty() => {
+                    return Ok(None);
+                }
+                Err(p) => return Err(p),
+            }
+        }
+        Ok(Some(nodes.into_iter().collect()))
+    }
+
+    /// What a move would be; nothing is done.
+    ///
+    /// # Errors
+    /// It cannot be there.
+    pub async fn plan_move(&self, id: &str, function: &str, to: &str) -> Result<Moved, Problem> {
+        let Asked { function, from, stored, .. } = self.may_move(id, function, to).await?;
+        let begun = Instant::now();
+        let state = self
+            .fleet
+            .bytes(&from, Method::GET, &at_function(id, function.id.as_str(), "snapshot"), None)
+            .await?;
+        // What the nodes have to do takes about as long as to ask each of them twice, and what is copied is read and written.
+        let copy = begun.elapsed() * 2;
+        let begun = Instant::now();
+        join_all(stored.graph.parts.keys().map(|n| self.status_at(n, id))).await;
+        let pause = copy + begun.elapsed() * 4;
+        Ok(Moved {
+            graph: id.to_owned(),
+            function: function.id.to_string(),
+            from,
+            to: to.to_owned(),
+            plan: true,
+            bytes: state.len() as u64,
+            pause_micros: u64::try_from(pause.as_micros()).unwrap_or(u64::MAX),
+            waited: 0,
+            dropped: 0,
+            missing: 0,
+        })
+    }
+
+    /// The number of a function in a graph.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn function_number(&self, graph: &ServiceGraph, function: &str) -> Result<usize, Problem> {
+        graph.functions.iter().position(|f| f.id.as_str() == function).ok_or_else(|| {
+            let hint = nearest(function, graph.functions.iter().map(|f| f.id.as_str()));
+            Problem::new(
+                StatusCode::NOT_FOUND,
+                format!("graph '{}' has no function '{function}'{hint}", graph.id),
+            )
+        })
+    }
+
+    /// Whether a function can move to a node.
+    async fn may_move(&self, id: &str, function: &str, to: &str) -> Result<Asked, Problem> {
+        let stored = self.graph(id)?;
+        self.member(to)?;
+        let graph = ServiceGraph::from_json(&stored.graph.document.to_string())?;
+        let number = self.function_number(&graph, function)?;
+        let function = graph.functions.get(number).cloned().ok_or_else(Problem::internal)?;
+        let refused = |status, text: String| Err(Problem::new(status, text));
+        if stored.pending || stored.doubtful || stored.graph.moving.is_some() {
+            let text = format!("graph '{id}' is not as it is to be yet; try again");
+            return refused(StatusCode::CONFLICT, text);
+        }
+        let Some(from) = stored.graph.functions.get(function.id.as_str()).cloned() else {
+            return Err(Problem::internal());
+        };
+        if from == to {
+            return refused(
+                StatusCode::CONFLICT,
+                format!("function '{}' is at node '{to}' already", function.id),
+            );
+        }
+        // What its document says of the function itself follows it; what it says of the whole graph does not.
+        if let Some(named) = graph.node.as_ref().filter(|n| function.node.is_none() && n.as_str() != to) {
+            let text =
+                format!("the document asks for node '{named}' for all of graph '{id}': change it there");
+            return refused(StatusCode::UNPROCESSABLE_ENTITY, text);
+        }
+        let mut parts = graph.into_parts();
+        if let Some(f) = parts.functions.get_mut(number).filter(|f| f.node.is_some()) {
+            f.node = to.parse().ok();
+        }
+        let graph = ServiceGraph::from_parts(&parts)?;
+        let online: BTreeSet<String> = self.fleet.names().into_iter().collect();
+        for node in [to, &from].into_iter().chain(stored.graph.parts.keys().map(String::as_str)) {
+            if !online.contains(node) {
+                return refused(StatusCode::SERVICE_UNAVAILABLE, format!("node '{node}' is offline"));
+            }
+        }
+        let view = self.view();
+        let kind = graph.tenant.as_ref().and_then(|t| self.login.tenant_kind(t.as_str()));
+        let proof = admit_move(&graph, &stored.graph, kind, &view, &online, (&function, to))?;
+        self.is_movable(&function, &from, to).await?;
+        self.prove(proof).await?;
+        Ok(Asked { stored, graph, function, from })
+    }
+
+    /// Whether the state of a function is known, and the same image is at both nodes.
+    async fn is_movable(&self, f: &Function, from: &str, to: &str) -> Result<(), Problem> {
+        let refused = |text: String| Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, text));
+        if f.capability.is_some() {
+            return refused(format!(
+                "function '{}' is asked for by capability: name an image to move it",
+                f.id
+            ));
+        }
+        let kind_is = |kind: &str| {
+            format!("function '{}' is of kind {kind}: only the state of inline functions can be moved", f.id)
+        };
+        if f.kind == Some(RunAs::Process) {
+            return refused(kind_is("process"));
+        }
+        if f.click.is_some() {
+            return Ok(());
+        }
+        let image = f.template.as_ref().unwrap_or(&f.name).to_string();
+        let path = format!("/images/{}", segment(&image));
+        let ask = |node: String| {
+            let path = path.clone();
+            async move { self.fleet.call::<weir_api::images::ImageDetails>(&node, Method::GET, &path, None).await }
+        };
+        let (here, there) = (ask(from.to_owned()).await?, ask(to.to_owned()).await?);
+        if here.kind != "click" {
+            return refused(kind_is(&here.kind));
+        }
+        if here.digest != there.digest {
+            return refused(format!(
+                "the image '{image}' of node '{to}' is another one than that of node '{from}': bring both to one version"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Does what a stage is; `at` is the node that the function is at.
+    async fn at_stage(
+        &self,
+        id: &str,
+        graph: &ServiceGraph,
+        moving: &Moving,
+        at: &str,
+        begun: &mut Option<Instant>,
+        copied: &mut Copied,
+    ) -> Result<(), Problem> {
+        let stored = self.graph(id)?;
+        let mut new = DomainGraph { moving: Some(moving.clone()), ..stored.graph.clone() };
+        new.functions.insert(moving.function.to_string(), at.to_owned());
+        if moving.stage == Stage::Arrived && at == moving.to {
+            new.moved.insert(moving.function.clone());
+            let document = graph.to_json();
+            if document.get("sffg") != Some(&new.document) {
+                new.text = format!("{document:#}\n");
+                new.document = document.get("sffg").cloned().unwrap_or_default();
+            }
+        }
+        let online = self.fleet.names().into_iter().collect();
+        let new = in_parts(graph, &new, &self.view(), &online)?;
+        if moving.stage == Stage::Turned {
+            *begun = Some(Instant::now());
+        }
+        self.put_stage(id, new, Some(at)).await?;
+        if moving.stage == Stage::Turned {
+            *copied = self.copy(id, graph, moving).await?;
+        }
+        Ok(())
+    }
+
+    /// Copies the state of a function that is stopped, when nothing is under way to it or from it any more.
+    async fn copy(&self, id: &str, graph: &ServiceGraph, moving: &Moving) -> Result<Copied, Problem> {
+        let stored = self.graph(id)?;
+        let f = moving.function.as_str();
+        let to: BTreeSet<String> = graph
+            .flowrules
+            .iter()
+            .filter(|r| moving.is_of(&r.matches.port_in))
+            .flat_map(|r| r.actions.output_to_port.iter().map(PortRef::to_string))
+            .collect();
+        let of_function =
+            |t: &Tunnel| t.place.strip_prefix("sf:").and_then(|p| p.split(':').next()) == Some(f);
+        let old = |t: &&Tunnel| {
+            of_function(t) && t.end == moving.from || t.origin == moving.from && to.contains(&t.place)
+        };
+        let old: Vec<Tunnel> = stored.graph.tunnels.iter().filter(old).cloned().collect();
+        let missing = self.under_way(id, &old).await?;
+        let state =
+            self.fleet.bytes(&moving.from, Method::GET, &at_function(id, f, "snapshot"), None).await?;
+        let text = std::str::from_utf8(&state).map_err(|_| Problem::internal())?;
+        let life = |node: String| async move {
+            self.fleet.call::<FunctionLife>(&node, Method::GET, &at_function(id, f, "life"), None).await
+        };
+        let source = life(moving.from.clone()).await?;
+        self.fleet.bytes(&moving.to, Method::PUT, &at_function(id, f, "snapshot"), Some(text)).await?;
+        let target = life(moving.to.clone()).await?;
+        Ok(Copied {
+            bytes: text.len() as u64,
+            missing,
+            waited: target.waiting,
+            dropped: source.dropped + target.dropped,
+        })
+    }
+
+    /// Brings a graph's nodes to the parts of a stage, all at once, but for one that is `first`. The store has it before, so who comes back goes on from there.
+    async fn put_stage(&self, id: &str, mut new: DomainGraph, first: Option<&str>) -> Result<(), Problem> {
+        let before = self.graph(id)?;
+        for (node, part) in &mut new.parts {
+            let had = before.graph.parts.get(node).filter(|b| b.document == part.document);
+            part.tag = had.and_then(|b| b.tag.clone());
+        }
+        self.keep_stage(id, &new).await?;
+        let arrived = new.moving.as_ref().is_some_and(|m| m.stage == Stage::Arrived);
+        let waits = |node: &String| arrived && Some(node.as_str()) == first;
+        let changed: Vec<(String, String)> = new
+            .parts
+            .iter()
+            .filter(|(_, p)| p.tag.is_none())
+            .map(|(node, p)| (node.clone(), p.document.clone()))
+            .collect();
+        let (one, rest): (Vec<_>, Vec<_>) = changed.into_iter().partition(|(node, _)| waits(node));
+        let mut failure = None;
+        for group in [one, rest] {
+            let puts = group.iter().map(|(node, document)| async move {
+                (node.clone(), self.put_part(node, id, document).await)
+            });
+            for (node, put) in join_all(puts).await {
+                match put {
+                    Ok((tag, _)) => {
+                        if let Some(part) = new.parts.get_mut(&node) {
+                            part.tag = Some(tag);
+                        }
+                    }
+                    Err(e) => {
+                        let problem = Problem::from(e);
+                        failure = failure.or(Some(Problem {
+                            detail: format!("node '{node}': {}", problem.detail),
+                            ..problem
+                        }));
+                    }
+                }
+            }
+        }
+        let left = before.graph.parts.keys().filter(|n| !new.parts.contains_key(*n));
+        for node in left {
+            // A node that is not there does it when it comes back.
+            _ = self.delete_part(node, id).await;
+        }
+        self.keep_stage(id, &new).await?;
+        failure.map_or(Ok(()), Err)
+    }
+
+    async fn keep_stage(&self, id: &str, new: &DomainGraph) -> Result<(), Problem> {
+        let (name, graph) = (id.to_owned(), new.clone());
+        self.blocking(move |s| s.step(&name, &graph)).await?;
+        self.edit(|v| {
+            if let Some(stored) = v.graphs.get_mut(id) {
+                stored.graph = new.clone();
+            }
+        });
+        Ok(())
+    }
+
+    /// When nothing waits any more for a function that has arrived, its graph is as any other.
+    async fn empty(&self, id: &str, function: &str) {
+        for _ in 0..EMPTY.1 {
+            match self.is_empty(id, function).await {
+                Ok(true) => {
+                    if let Err(e) = self.end_move(id).await {
+                        tracing::warn!("graph {id}: the FIFO before '{function}' stays for now: {e}");
+                    }
+                    return;
+                }
+                Ok(false) => {}
+                // It is done when the node is looked at next.
+                Err(e) => return tracing::warn!("graph {id}: {e}"),
+            }
+            tokio::time::sleep(EMPTY.0).await;
+        }
+    }
+
+    async fn is_empty(&self, id: &str, function: &str) -> Result<bool, Problem> {
+        let stored = self.graph(id)?;
+        let Some(node) = stored.graph.functions.get(function) else { return Ok(true) };
+        let path = at_function(id, function, "life");
+        let life: FunctionLife = self.fleet.call(node, Method::GET, &path, None).await?;
+        Ok(life.waiting == 0)
+    }
+
+    /// The parts of a graph as they are when no function of it moves.
+    async fn end_move(&self, id: &str) -> Result<(), Problem> {
+        let stored = self.graph(id)?;
+        let graph = ServiceGraph::from_json(&stored.graph.document.to_string())?;
+        let online = self.fleet.names().into_iter().collect();
+        let still = DomainGraph { moving: None, ..stored.graph };
+        let new = in_parts(&graph, &still, &self.view(), &online)?;
+        self.put_stage(id, new, None).await
+    }
+
+    /// Moves that a controller began which is gone are ended, one way or the other.
+    pub(crate) async fn end_moves(&self) {
+        let view = self.view();
+        for (id, stored) in view.graphs.iter().filter(|(_, g)| g.graph.moving.is_some() && !g.doubtful) {
+            let Some(moving) = stored.graph.moving.clone() else { continue };
+            let Ok(_move) =
+                self.begin_move(id, format!("the end of the move of function '{}'", moving.function))
+            else {
+                continue;
+            };
+            let _changing = self.changing.lock().await;
+            if let Err(e) = self.take_up(id, &moving).await {
+                tracing::warn!("graph {id}: the move of function '{}' is not over: {e}", moving.function);
+            }
+        }
+    }
+
+    async fn take_up(&self, id: &str, moving: &Moving) -> Result<(), Problem> {
+        let stored = self.graph(id)?;
+        if stored.graph.moving.as_ref() != Some(moving) {
+            return Ok(());
+        }
+        let graph = ServiceGraph::from_json(&stored.graph.document.to_string())?;
+        let done = moving.stage == Stage::Arrived && self.is_empty(id, moving.function.as_str()).await?;
+        match next(moving.stage, done) {
+            Next::Over => {
+                self.end_move(id).await?;
+                if !done {
+                    let text = format!(
+                        "the move of function '{}' was given up; it goes on at node '{}'",
+                        moving.function, moving.from
+                    );
+                    self.tell(Kind::Failed, Some(&moving.from), Some(id), text).await;
+                }
+                Ok(())
+            }
+            Next::Stage(stage, end) => {
+                let at = if end == End::Target { &moving.to } else { &moving.from };
+                let text = format!(
+                    "the move of function '{}' was given up; it goes on at node '{at}'",
+                    moving.function
+                );
+                let moving = Moving { stage, ..moving.clone() };
+                let done = self.at_stage(id, &graph, &moving, at, &mut None, &mut Copied::default()).await;
+                self.tell(Kind::Failed, Some(at), Some(id), text).await;
+                done
+            }
+            Next::Again => Ok(()),
+        }
+    }
+}
+
+/// What is behind a function at a node.
+fn at_function(graph: &str, function: &str, what: &str) -> String {
+    format!("/graphs/{}/functions/{}/{what}", segment(graph), segment(function))
+}

@@ -1,0 +1,198 @@
+//! Routes of the life of functions, and of their state.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use weir_api::functions::{FunctionLife, Life, LifeChange};
+use weir_api::problem::Problem;
+use weir_auth::Action;
+use weir_model::graph::{FunctionState, ServiceGraph};
+use weir_protocol::{Answer, Command, MAX_STATE};
+use weir_rest::body::{Document, Received, json as from_json, long_bytes};
+use weir_rest::extract::Path;
+use weir_rest::login::Caller;
+use weir_rest::precondition::Precondition;
+
+use super::graphs::owner;
+use super::{App, entry, function};
+use crate::connection::DataPlane;
+use crate::desired::FunctionRuntime;
+use crate::instance::Kind;
+use crate::node::{ApplyError, Entry, How};
+
+/// The document of a graph, and the number of a function in it.
+fn document(e: &Entry, name: &str) -> Result<(ServiceGraph, usize), Problem> {
+    let graph = ServiceGraph::from_json(&e.graph.document.to_string())?;
+    let number = graph.functions.iter().position(|f| f.id.as_str() == name);
+    let inner =
+        || Problem::new(StatusCode::NOT_FOUND, format!("the document has no function '{name}' itself"));
+    Ok((graph, number.ok_or_else(inner)?))
+}
+
+/// What a function is to do, as its document says.
+fn life_of(state: Option<FunctionState>) -> Life {
+    match state {
+        None | Some(FunctionState::Running) => Life::Running,
+        Some(FunctionState::Stopped) => Life::Stopped,
+        Some(FunctionState::Bypass) => Life::Bypass,
+    }
+}
+
+/// What a function does with packets, and how many wait before it.
+#[utoipa::path(get, path = "/graphs/{id}/functions/{function}/life", tag = "functions", operation_id = "function_life",
+    params(
+        ("id" = String, Path, description = "The graph's identifier."),
+        ("function" = String, Path, description = "The function's identifier."),
+    ),
+    responses(
+        (status = 200, body = FunctionLife, description = "Its life."),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph or function."),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
+    ))]
+pub(super) async fn life(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, name)): Path<(String, String)>,
+) -> Result<Json<FunctionLife>, Problem> {
+    let e = entry(&app, &caller, &id)?;
+    caller.may(&Action::ReadHandler(e.function(&name)))?;
+    let f = function(&e, &name)?;
+    let (graph, number) = document(&e, &name)?;
+    let of_document = graph.functions.get(number);
+    let state = of_document.and_then(|f| f.state);
+    let (mut waiting, mut dropped) = (0, 0);
+    if state.is_some() {
+        for port in 0..of_document.map_or(0, |f| f.ports.len()) {
+            for (handler, sum) in [("length", &mut waiting), ("drops", &mut dropped)] {
+                let handler = format!("gate_{}_{port}.{handler}", f.element);
+                let read = Command::Read { graph: id.clone(), handler };
+                if let Answer::Text { text } = app.plane.call(read).await? {
+                    *sum += text.trim().parse::<u64>().unwrap_or(0);
+                }
+            }
+        }
+    }
+    Ok(Json(FunctionLife { state: life_of(state), waiting, dropped }))
+}
+
+/// Stops a function, lets it go on, or leads packets past it: the same as another `state` in the document. While it is stopped packets wait, the
+/// first 1,000 at each port; they are the first that go on.
+#[utoipa::path(put, path = "/graphs/{id}/functions/{function}/life", tag = "functions", operation_id = "change_function_life",
+    params(
+        ("id" = String, Path, description = "The graph's identifier."),
+        ("function" = String, Path, description = "The function's identifier."),
+    ),
+    request_body = LifeChange,
+    responses(
+        (status = 200, body = FunctionLife, description = "Its life, as it is now."),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "The request has mistakes."),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph or function."),
+        (status = 409, body = Problem, content_type = "application/problem+json", description = "The graph is a controller's: it is changed there."),
+        (status = 422, body = Problem, content_type = "application/problem+json", description = "The function cannot be so."),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
+        (status = 507, body = Problem, content_type = "application/problem+json", description = "The disk is full."),
+    ))]
+pub(super) async fn change(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, name)): Path<(String, String)>,
+    body: Received,
+) -> Result<Json<FunctionLife>, Problem> {
+    let e = entry(&app, &caller, &id)?;
+    caller.may(&Action::ChangeGraph(e.owned()))?;
+    let LifeChange { state } = from_json(body)?.0;
+    function(&e, &name)?;
+    let (graph, number) = document(&e, &name)?;
+    caller.summary(format!("{name}: {}", json!(state).as_str().unwrap_or_default()));
+    let graph = weir_rest::life::with_state(graph, number, state)?;
+    let document = Document { graph, text: None, owner: owner(&app, &caller) };
+    let how = How { by: caller.principal().clone(), ..How::default() };
+    let node = app.clone();
+    let put = tokio::spawn(async move { node.put(document, how, &Precondition::default()).await }).await;
+    put.map_err(|e| ApplyError::Internal(e.to_string()))??;
+    life(State(app), caller, Path((id, name))).await
+}
+
+/// A function whose state can be had: the data plane runs it itself.
+fn inline<'e>(e: &'e Entry, name: &str) -> Result<&'e FunctionRuntime, Problem> {
+    let f = function(e, name)?;
+    if f.kind == Kind::Inline {
+        return Ok(f);
+    }
+    let detail = format!(
+        "function '{name}' is of kind {}: only the state of inline functions is known to the node",
+        f.kind.name()
+    );
+    Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail))
+}
+
+/// The state of an inline function: what is in its tables, the packets that wait in it and before it, and when its timers are due.
+#[utoipa::path(get, path = "/graphs/{id}/functions/{function}/snapshot", tag = "functions", operation_id = "function_snapshot",
+    params(
+        ("id" = String, Path, description = "The graph's identifier."),
+        ("function" = String, Path, description = "The function's identifier."),
+    ),
+    responses(
+        (status = 200, body = String, content_type = "text/plain", description = "The state, with its version and a hash in the first line."),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph or function."),
+        (status = 422, body = Problem, content_type = "application/problem+json", description = "It is not inline, or its state is too large."),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
+    ))]
+pub(super) async fn snapshot(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, name)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let e = entry(&app, &caller, &id)?;
+    caller.may(&Action::ChangeGraph(e.owned()))?;
+    let function = inline(&e, &name)?.element.clone();
+    match app.plane.call(Command::Export { graph: id, function }).await? {
+        Answer::Text { text } => {
+            Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response())
+        }
+        _ => Err(Problem::internal()),
+    }
+}
+
+/// Gives an inline function that is stopped the state of one of the same image and parameters, in place of its own. What waits before it goes on
+/// behind what waited there.
+#[utoipa::path(put, path = "/graphs/{id}/functions/{function}/snapshot", tag = "functions", operation_id = "restore_function",
+    params(
+        ("id" = String, Path, description = "The graph's identifier."),
+        ("function" = String, Path, description = "The function's identifier."),
+    ),
+    request_body(content = String, content_type = "text/plain"),
+    responses(
+        (status = 204, description = "It has the state."),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "The body is no text."),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph or function."),
+        (status = 409, body = Problem, content_type = "application/problem+json", description = "The function is not stopped."),
+        (status = 413, body = Problem, content_type = "application/problem+json", description = "The state is too large."),
+        (status = 422, body = Problem, content_type = "application/problem+json", description = "The state is damaged, or of another function; nothing was changed."),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
+    ))]
+pub(super) async fn restore(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, name)): Path<(String, String)>,
+    body: Received,
+) -> Result<StatusCode, Problem> {
+    let e = entry(&app, &caller, &id)?;
+    caller.may(&Action::ChangeGraph(e.owned()))?;
+    let f = inline(&e, &name)?;
+    let (graph, number) = document(&e, &name)?;
+    if graph.functions.get(number).and_then(|f| f.state) != Some(FunctionState::Stopped) {
+        let detail = format!("function '{name}' is not stopped: 'weir pause {id} {name}' stops it");
+        return Err(Problem::new(StatusCode::CONFLICT, detail));
+    }
+    let state = String::from_utf8(long_bytes(body, MAX_STATE + 1024)?.to_vec())
+        .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not UTF-8 text: {e}")))?;
+    caller.summary(format!("{name}: its state"));
+    let (plane, function) = (Arc::clone(&app.plane), f.element.clone());
+    plane.call(Command::Import { graph: id, function, state }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

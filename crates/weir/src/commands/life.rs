@@ -1,0 +1,87 @@
+//! `weir pause`, `resume`, `bypass` and `migrate`: what a function does with packets, and where.
+
+use clap_complete::engine::ArgValueCandidates;
+use weir_api::functions::{FunctionLife, Life, MoveRequest, Moved};
+
+use super::complete;
+use super::remote::NodeArgs;
+use crate::ui::{Failure, Ui};
+
+/// Options of `weir pause`, `resume` and `bypass`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LifeArgs {
+    /// The graph's identifier
+    #[arg(add = ArgValueCandidates::new(complete::graphs))]
+    graph: String,
+    /// The function's identifier
+    #[arg(add = ArgValueCandidates::new(complete::functions))]
+    function: String,
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+/// Options of `weir migrate`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MigrateArgs {
+    /// The graph's identifier
+    #[arg(add = ArgValueCandidates::new(complete::graphs))]
+    graph: String,
+    /// The function's identifier
+    #[arg(add = ArgValueCandidates::new(complete::functions))]
+    function: String,
+    /// The node that it is to be at
+    #[arg(long, value_name = "NODE")]
+    to: String,
+    /// Only say how large its state is, and how long packets would wait
+    #[arg(long)]
+    plan: bool,
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+pub(crate) fn change(args: &LifeArgs, state: Life, ui: &Ui) -> Result<(), Failure> {
+    let life = args.node.client()?.set_life(&args.graph, &args.function, state)?;
+    ui.print(&life, || told(args, &life))?;
+    Ok(())
+}
+
+fn told(args: &LifeArgs, life: &FunctionLife) -> String {
+    let LifeArgs { graph, function, .. } = args;
+    match life.state {
+        Life::Running => format!("function {function} of graph {graph} runs\n"),
+        Life::Stopped => format!(
+            "function {function} of graph {graph} is stopped: packets wait, {} now; 'weir resume' lets it go on, 'weir bypass' leads them past it\n",
+            life.waiting
+        ),
+        Life::Bypass => format!("packets go past function {function} of graph {graph}\n"),
+    }
+}
+
+pub(crate) fn migrate(args: &MigrateArgs, ui: &Ui) -> Result<(), Failure> {
+    let request = MoveRequest { to: args.to.clone(), plan: args.plan };
+    let moved = args.node.client()?.move_function(&args.graph, &args.function, &request)?;
+    ui.print(&moved, || moved_text(&moved))?;
+    Ok(())
+}
+
+fn moved_text(moved: &Moved) -> String {
+    let Moved { graph, function, from, to, bytes, waited, dropped, missing, .. } = moved;
+    let milliseconds = std::time::Duration::from_micros(moved.pause_micros).as_secs_f64() * 1000.0;
+    if moved.plan {
+        return format!(
+            "function {function} of graph {graph}: {bytes} bytes of state would go from node {from} to node {to}; packets would wait for about {milliseconds:.0} ms\n"
+        );
+    }
+    let mut text = format!(
+        "function {function} of graph {graph}: at node {to} now, before at node {from}\n{bytes} bytes of state; for {milliseconds:.1} ms packets waited, {waited} of them\n"
+    );
+    if *dropped > 0 {
+        text.push_str(&format!("{dropped} packets were dropped: there was no space for them to wait (Stopped); 'fifo' of the function says how much there is\n"));
+    }
+    if *missing > 0 {
+        text.push_str(&format!(
+            "{missing} packets were lost on links between nodes since the graph is there, or in the move\n"
+        ));
+    }
+    text
+}

@@ -1,0 +1,195 @@
+//! A function moves between nodes while traffic passes it.
+
+use crate::domain::{Domain, lab};
+use crate::lab::{Lab, until};
+use crate::traffic::{Stream, big_file, sha256, web_server};
+
+/// Hosts at n1 and n3, and a NAT at n2 to begin with.
+const NAT: &str = "
+id: office
+name: office
+SFs:
+  - id: nat
+    name: nat
+    ports: [{id: in}, {id: out}]
+    fifo: 20000
+    params: {INSIDE_IP: 10.1.0.254, INSIDE_NET: 10.1.0.0/24, OUTSIDE_IP: 10.2.0.1}
+saps:
+  - {id: a, type: interface, node: n1, interface: {if-name: lan}}
+  - {id: b, type: interface, node: n3, interface: {if-name: lan}}
+flowrules:
+  - {id: a, priority: 1, match: {port_in: 'sap:a'}, actions: {output_to_port: 'sf:nat:in'}}
+  - {id: b, priority: 1, match: {port_in: 'sf:nat:out'}, actions: {output_to_port: 'sap:b'}}
+  - {id: c, priority: 1, match: {port_in: 'sap:b'}, actions: {output_to_port: 'sf:nat:out'}}
+  - {id: d, priority: 1, match: {port_in: 'sf:nat:in'}, actions: {output_to_port: 'sap:a'}}
+";
+
+/// Addresses on both sides of the NAT.
+fn addresses(lab: &Lab) {
+    lab.ip("h3", "addr flush dev eth0");
+    lab.ip("h3", "addr add 10.2.0.3/24 dev eth0");
+    // A tunnel takes 50 bytes.
+    for host in ["h1", "h3"] {
+        lab.ip(host, "link set eth0 mtu 1400");
+    }
+    lab.ip("h1", "route add 10.2.0.0/24 via 10.1.0.254");
+}
+
+/// Whether the graph is as any other: nothing of it moves.
+fn is_at_rest(domain: &Domain<'_>) -> bool {
+    let config = domain.weir(&["show", "office", "--config"]);
+    let trouble = |node: &str| {
+        domain.json(&["describe", "node", node])["trouble"].as_array().is_some_and(|t| !t.is_empty())
+    };
+    config.code == 0
+        && !config.stdout.contains("FunctionGate")
+        && !["n1", "n2", "n3"].into_iter().any(trouble)
+}
+
+/// The nodes that have the NAT, as they say themselves.
+fn nodes_of_nat(lab: &Lab) -> Vec<&'static str> {
+    let has = |node: &&str| {
+        let address = "http://127.0.0.1:7400";
+        let out = lab.ns(node).weir(&["--json", "show", "office", "--node", address]);
+        out.code == 0 && out.json()["functions"].as_array().is_some_and(|f| !f.is_empty())
+    };
+    ["n1", "n2", "n3"].into_iter().filter(has).collect()
+}
+
+#[test]
+fn whoever_is_killed_on_the_way_the_function_goes_on_at_one_node_with_its_state() {
+    let lab = lab(true);
+    addresses(&lab);
+    let mut domain = Domain::start(&lab);
+    let mut nodes = domain.join_all();
+    domain.apply(NAT, &[]).ok();
+    let h1 = lab.ns("h1");
+    crate::lab::until_pings(&h1, "10.2.0.3");
+    // Its mappings are there as long as it goes on.
+    let mappings = |domain: &Domain<'_>| {
+        domain.weir(&["handler", "read", "office", "nat", "table"]).stdout.matches("10.1.0.1").count()
+    };
+    until("a mapping", || mappings(&domain) > 0);
+    for (round, delay) in [0, 40, 120, 250, 400, 600, 900, 1300].into_iter().enumerate() {
+        let at = nodes_of_nat(&lab);
+        let to = if at == ["n2"] { "n3" } else { "n2" };
+        let moving = lab.ns("control").spawn_weir(&["migrate", "office", "nat", "--to", to]);
+        std::thread::sleep(std::time::Duration::from_millis(delay));
+        // By turns the controller and the daemon of the target.
+        if round % 2 == 0 {
+            domain.restart(&[]);
+        } else {
+            let i = if to == "n2" { 1 } else { 2 };
+            nodes[i].signal("KILL");
+            nodes[i] = domain.node(to, None);
+        }
+        _ = moving.wait();
+        until("all nodes", || ["n1", "n2", "n3"].iter().all(|n| domain.is_online(n)));
+        until("the graph is at rest", || is_at_rest(&domain));
+        assert_eq!(nodes_of_nat(&lab).len(), 1, "after {delay} ms");
+        crate::lab::until_pings(&h1, "10.2.0.3");
+        assert!(mappings(&domain) > 0, "after {delay} ms");
+    }
+    domain.weir(&["delete", "office"]).ok();
+    domain.stop_engines();
+}
+
+#[test]
+fn what_cannot_move_says_why_and_stays() {
+    let lab = lab(false);
+    addresses(&lab);
+    let domain = Domain::start(&lab);
+    let mut nodes = domain.join_all();
+    domain.apply(&NAT.replace("id: nat\n", "id: nat\n    node: n2\n"), &[]).ok();
+    crate::lab::until_pings(&lab.ns("h1"), "10.2.0.3");
+    let refused = |to: &str, function: &str, why: &str| {
+        let e = domain.weir(&["migrate", "office", function, "--to", to]).fails(1);
+        assert!(e.contains(why), "{e}");
+        assert_eq!(nodes_of_nat(&lab), ["n2"]);
+    };
+    refused("n2", "nat", "is at node 'n2' already");
+    refused("n9", "nat", "there is no node 'n9'");
+    refused("n1", "nut", "has no function 'nut' (did you mean 'nat'?)");
+    domain.weir(&["cordon", "n1"]).ok();
+    refused("n1", "nat", "node 'n1' is cordoned");
+    domain.weir(&["uncordon", "n1"]).ok();
+    nodes[0].signal("KILL");
+    until("n1 is gone", || !domain.is_online("n1"));
+    refused("n1", "nat", "node 'n1' is offline");
+    nodes[0] = domain.node("n1", None);
+    until("n1 is back", || domain.is_online("n1") && domain.knows("n1"));
+    // It is stopped, and what comes waits; then it is passed by, and goes on.
+    let (h1, life) = (lab.ns("h1"), |what: &str| domain.json(&[what, "office", "nat"]));
+    assert_eq!(life("pause")["state"], "stopped");
+    assert_ne!(h1.run(&["ping", "-c1", "-W0.5", "10.2.0.3"]).code, 0);
+    assert!(domain.weir(&["show", "office"]).ok().contains("stopped"));
+    let waiting = || domain.weir(&["pause", "office", "nat"]).ok();
+    until("packets wait", || !waiting().contains("packets wait, 0 now"));
+    assert_eq!(life("bypass")["state"], "bypass");
+    assert_eq!(life("resume")["state"], "running");
+    crate::lab::until_pings(&h1, "10.2.0.3");
+    // The document says the new node after a move; a drain moves it as well.
+    domain.weir(&["migrate", "office", "nat", "--to", "n1"]).ok();
+    assert_eq!(nodes_of_nat(&lab), ["n1"]);
+    domain.weir(&["migrate", "office", "nat", "--to", "n2"]).ok();
+    domain.weir(&["delete", "office"]).ok();
+    domain.apply(NAT, &[]).ok();
+    domain.weir(&["migrate", "office", "nat", "--to", "n2"]).ok();
+    let drained = domain.weir(&["drain", "n2"]).ok();
+    assert!(drained.contains("graph office: at node"), "{drained}");
+    assert_ne!(nodes_of_nat(&lab), ["n2"]);
+    let events = domain.weir(&["events", "--graph", "office"]).ok();
+    assert!(events.contains("moved from node 'n2'"), "{events}");
+    domain.weir(&["delete", "office"]).ok();
+    domain.stop_engines();
+}
+
+#[test]
+fn a_nat_moves_under_traffic_and_nothing_is_lost_doubled_or_out_of_order() {
+    let lab = lab(true);
+    addresses(&lab);
+    let domain = Domain::start(&lab);
+    let _nodes = domain.join_all();
+    domain.apply(NAT, &[]).ok();
+    crate::lab::until_pings(&lab.ns("h1"), "10.2.0.3");
+    let (file, sum) = big_file(&lab, "big", 60 << 20);
+    let folder = std::path::Path::new(&file).parent().unwrap().to_str().unwrap().to_owned();
+    let _server = web_server(&lab, "h3", 8000, &folder);
+    let stream = Stream::start(&lab, "h1", "h3", "10.2.0.3", 5300, 500);
+    let got = lab.path("got");
+    let download = lab.ns("h1").spawn(&[
+        "curl",
+        "-sS",
+        "--limit-rate",
+        "3M",
+        "--max-time",
+        "120",
+        "-o",
+        &got,
+        "http://10.2.0.3:8000/big",
+    ]);
+    until("the download", || std::fs::metadata(&got).is_ok_and(|m| m.len() > 0));
+    let plan = domain.weir(&["migrate", "office", "nat", "--to", "n1", "--plan"]).ok();
+    assert!(plan.contains("bytes of state would go"), "{plan}");
+    let mut at = domain.json(&["migrate", "office", "nat", "--to", "n1"]);
+    for to in ["n2", "n3", "n1", "n2"] {
+        println!("{at}");
+        assert_eq!((&at["dropped"], &at["missing"]), (&0.into(), &0.into()), "{at}");
+        at = domain.json(&["migrate", "office", "nat", "--to", to]);
+        assert_eq!(at["to"], to, "{at}");
+    }
+    println!("{at}");
+    let received = stream.all_came_once();
+    assert_eq!(received.account["disordered"], 0, "{}", received.account);
+    assert_eq!(received.sources, ["10.2.0.1"]);
+    download.wait().ok();
+    assert_eq!(sha256(&got), sum);
+    // Nothing of the way is left.
+    let config = domain.weir(&["show", "office", "--config"]).ok();
+    assert!(!config.contains("FunctionGate"), "{config}");
+    assert_eq!(domain.ps(), [("office".into(), "n1, n2, n3".into(), "running".into())]);
+    // The same document leaves it where it is.
+    assert!(domain.apply(NAT, &[]).ok().contains("unchanged"));
+    domain.weir(&["delete", "office"]).ok();
+    domain.stop_engines();
+}

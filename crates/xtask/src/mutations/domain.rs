@@ -1,0 +1,23 @@
+//! Mistakes in what the controller does with its nodes.
+
+use super::{Mutation, Test};
+
+const MOVES: Test =
+    Test { package: "weir-sim", target: Some("seeds"), filter: "functions_move_in_the_first_half" };
+
+pub(super) const MUTATIONS: &[Mutation] = &[
+    Mutation {
+        name: "a function that moves runs at the target before the source is gone",
+        file: "crates/weir-controller/src/split.rs",
+        text: "Stage::Turned => vec![(&m.from, stopped), (&m.to, stopped)],",
+        instead: "Stage::Turned => vec![(&m.from, f.state), (&m.to, f.state)],",
+        test: MOVES,
+    },
+    Mutation {
+        name: "a move that failed goes on at the target, without the state",
+        file: "crates/weir-controller/src/migrate/core.rs",
+        text: "(Stage::Turned, false) => Next::Stage(Stage::Arrived, End::Source),",
+        instead: "(Stage::Turned, false) => Next::Stage(Stage::Arrived, End::Target),",
+        test: MOVES,
+    },
+];
