@@ -131,7 +131,7 @@ impl<'l> Domain<'l> {
         let command = [WEIR, "node", "--socket", &socket, "--store", &store, "--images", "images"];
         let join = ["--join", CONTROLLER, "--name", name];
         let own = self.lab.path("images");
-        let own = Path::new(&own).is_dir().then(|| ["--images", own.as_str()]);
+        let own = Path::new(&own).is_dir().then_some(["--images", own.as_str()]);
         let own = own.as_ref().map_or(&[][..], |o| &o[..]);
         let token = token.map(|t| ["--token", t]);
         let token = token.as_ref().map_or(&[][..], |t| &t[..]);
