@@ -251,8 +251,13 @@ impl Controller {
     /// # Errors
     /// There is none, who asks may not, or the store cannot be written.
     pub async fn end_request(&self, number: u64, by: &Principal) -> Result<(), Problem> {
-        let id = id(number);
         self.account(Some(number)).await;
+        self.end(number, by).await
+    }
+
+    /// Ends a request whose accounts are up to date.
+    async fn end(&self, number: u64, by: &Principal) -> Result<(), Problem> {
+        let id = id(number);
         if self.view().graphs.contains_key(&id) {
             self.remove(&id, &Precondition::default(), by).await?;
         }
@@ -266,8 +271,13 @@ impl Controller {
         let _requesting = self.requesting.lock().await;
         let view = self.view();
         let graphs: BTreeSet<String> = view.graphs.keys().cloned().collect();
-        for number in lifetime::over(&view.requests, &graphs, now()) {
-            if let Err(e) = self.end_request(number, &Principal::operator("lifetime")).await {
+        let over = lifetime::over(&view.requests, &graphs, now());
+        if !over.is_empty() {
+            // Once for all: many may be over at the same time.
+            self.account(None).await;
+        }
+        for number in over {
+            if let Err(e) = self.end(number, &Principal::operator("lifetime")).await {
                 tracing::warn!("{} is over and not ended yet: {e}", id(number));
             }
         }

@@ -37,7 +37,8 @@ pub(super) struct Which {
     /// Of this request only.
     request: Option<String>,
     /// Without modules that ended before that, in seconds since the epoch.
-    since: Option<u64>,
+    #[param(minimum = 0)]
+    since: Option<i64>,
 }
 
 /// A request that is not there yet.
@@ -176,8 +177,10 @@ pub(super) async fn accounting(
     Query(which): Query<Which>,
 ) -> Result<Json<AccountingList>, Problem> {
     caller.may(&Action::ListGraphs)?;
-    // Times that the store cannot have are of no module.
-    let since = which.since.unwrap_or_default().min(i64::MAX as u64);
+    let before = |_| {
+        Problem::new(StatusCode::BAD_REQUEST, "since: it is in seconds since the epoch, and not negative")
+    };
+    let since = u64::try_from(which.since.unwrap_or_default()).map_err(before)?;
     let accounts = app.blocking(move |s| s.accounts_since(since)).await?;
     let at = now();
     let records = accounts.into_iter().map(|(ended, account)| account.record(ended, at));
