@@ -14,7 +14,7 @@ use crate::mutations::{Mutation, Test, mutations};
 /// How long tests may take; unbroken ones take seconds.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 /// What the copy consists of.
-const COPIED: &[&str] = &["Cargo.toml", "Cargo.lock", "crates", "examples", "images"];
+const COPIED: &[&str] = &["Cargo.toml", "Cargo.lock", "crates", "docs", "examples", "images", "web/dist"];
 
 /// How a test program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,7 +218,8 @@ impl Copy {
             messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
         let (mut program, mut errors) = (None, String::new());
         for m in messages {
-            if let Some(path) = m["executable"].as_str() {
+            // A program of the package is built beside its tests.
+            if let (Some(path), Some(true)) = (m["executable"].as_str(), m["profile"]["test"].as_bool()) {
                 program = Some(PathBuf::from(path));
             }
             if m["message"]["level"] == "error" {
