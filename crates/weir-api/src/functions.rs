@@ -1,4 +1,4 @@
-//! Functions: what runs in them, their life, and their way from node to node.
+//! Functions: what runs in them, their life, and moving them to other nodes.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -77,7 +77,7 @@ pub struct Moved {
     /// Packets for which there was no space to wait.
     #[serde(default)]
     pub dropped: u64,
-    /// Packets that nodes sent each other by the old ways and that did not arrive, since these ways are there.
+    /// Packets that nodes sent each other by the old paths and that did not arrive, since these are there.
     #[serde(default)]
     pub missing: u64,
 }

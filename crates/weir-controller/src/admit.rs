@@ -386,7 +386,7 @@ pub(crate) fn admit_move(
 /// The parts of a graph whose function moves, or has moved, to where it is in `stored`.
 ///
 /// # Errors
-/// A node that it needs is offline, or another way is not found.
+/// A node that it needs is offline, or no path leads there.
 pub(crate) fn in_parts(
     graph: &ServiceGraph,
     stored: &DomainGraph,

@@ -108,10 +108,10 @@ pub fn usable<'l>(links: &'l [Link], asked: &Placement) -> Vec<&'l Link> {
 pub fn path(links: &[&Link], from: &str, to: &str) -> Option<(Vec<String>, u32)> {
     let mut next = BinaryHeap::from([Reverse((0, vec![from]))]);
     let mut seen = BTreeSet::new();
-    while let Some(Reverse((delay, way))) = next.pop() {
-        let node = way.last().copied()?;
+    while let Some(Reverse((delay, nodes))) = next.pop() {
+        let node = nodes.last().copied()?;
         if node == to {
-            return Some((way.into_iter().map(str::to_owned).collect(), delay));
+            return Some((nodes.into_iter().map(str::to_owned).collect(), delay));
         }
         if !seen.insert(node) {
             continue;
@@ -119,8 +119,8 @@ pub fn path(links: &[&Link], from: &str, to: &str) -> Option<(Vec<String>, u32)>
         for link in links {
             let Some((_, other)) = link.from(node) else { continue };
             if !seen.contains(other.node.as_str()) {
-                let way = way.iter().copied().chain([other.node.as_str()]).collect();
-                next.push(Reverse((delay + link.weight(), way)));
+                let nodes = nodes.iter().copied().chain([other.node.as_str()]).collect();
+                next.push(Reverse((delay + link.weight(), nodes)));
             }
         }
     }
@@ -376,8 +376,8 @@ mod tests {
         assert_eq!(path(&refs, "n1", "n3").unwrap().0, ["n1", "n3"]);
         let (links, _) = all(&domains, &slow, false, &Promised::new());
         let refs: Vec<&Link> = links.iter().collect();
-        let (way, delay) = path(&refs, "n1", "n3").unwrap();
-        assert_eq!((way, delay), (vec!["n1".to_owned(), "n2".into(), "n3".into()], 20));
+        let (nodes, delay) = path(&refs, "n1", "n3").unwrap();
+        assert_eq!((nodes, delay), (vec!["n1".to_owned(), "n2".into(), "n3".into()], 20));
         assert_eq!(path(&refs, "n1", "n9"), None);
     }
 }

@@ -142,7 +142,7 @@ pub fn place(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
 
     use weir_api::domain::{DomainImage, Endpoint, ResourceUse, Share};
 
@@ -168,7 +168,7 @@ flowrules:
 ";
 
     /// A node with these interfaces and images; a function of any takes 100 MB.
-    fn domain(number: u8, interfaces: &[&str], images: &[&str], free: u64) -> Domain {
+    pub fn domain(number: u8, interfaces: &[&str], images: &[&str], free: u64) -> Domain {
         let endpoint = |name: &&str| Endpoint {
             interface: (*name).to_owned(),
             up: true,

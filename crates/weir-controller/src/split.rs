@@ -259,19 +259,19 @@ pub fn split(
     for rule in &graph.flowrules {
         let from = &rule.matches.port_in;
         let node = places.node(from).ok_or_else(|| nowhere(from))?;
-        let two = moving.filter(|m| m.is_of(from)).and_then(Moving::both);
+        let two = moving.filter(|m| m.is_of(from)).and_then(Moving::nodes);
         for node in two.map_or_else(|| vec![node], Vec::from) {
             let mut rule = rule.clone();
             for output in &mut rule.actions.output_to_port {
                 let place = output.clone();
                 let at = places.node(&place).ok_or_else(|| nowhere(&place))?;
-                // Where packets go, and where else a way has to be.
-                let ways = match moving.filter(|m| m.is_of(&place)) {
-                    Some(m) if m.is_of(from) && m.both().is_some() => vec![node],
-                    Some(m) => m.ways().map_or_else(|| vec![at], Vec::from),
+                // Where packets go, and behind it where else tunnels have to lead.
+                let ends = match moving.filter(|m| m.is_of(&place)) {
+                    Some(m) if m.is_of(from) && m.nodes().is_some() => vec![node],
+                    Some(m) => m.nodes().map_or_else(|| vec![at], Vec::from),
                     None => vec![at],
                 };
-                for (i, to) in ways.into_iter().enumerate() {
+                for (i, to) in ends.into_iter().enumerate() {
                     if to == node {
                         continue;
                     }

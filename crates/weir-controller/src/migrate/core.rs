@@ -43,13 +43,8 @@ impl Moving {
         matches!(place, PortRef::Function { function, .. } if function.as_str() == self.function)
     }
 
-    /// Both nodes, as long as it is at both.
-    pub fn both(&self) -> Option<[&String; 2]> {
-        (self.stage != Stage::Arrived).then_some([&self.from, &self.to])
-    }
-
-    /// The same, the one first that packets are sent to.
-    pub fn ways(&self) -> Option<[&String; 2]> {
+    /// Both nodes as long as it is at both, the one first that packets are sent to.
+    pub fn nodes(&self) -> Option<[&String; 2]> {
         match self.stage {
             Stage::Prepared => Some([&self.from, &self.to]),
             Stage::Turned => Some([&self.to, &self.from]),

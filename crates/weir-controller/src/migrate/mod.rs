@@ -1,7 +1,7 @@
-//! A function goes from a node to another while it works (Scylla paper, sections III.B and V.A; Weir keeps packets in order, which the paper's way does not).
+//! A function goes from a node to another while it works (Scylla paper, sections III.B and V.A; Weir keeps packets in order, which the paper does not).
 //!
 //! What comes when is decided in [`core`]. For each stage the graph is split anew, and nodes get their parts. Packets that were sent by the old
-//! ways before all nodes had turned are waited for: the access points of tunnels count what goes in and what comes out.
+//! paths before all nodes had turned are waited for: the access points of tunnels count what goes in and what comes out.
 
 pub mod core;
 #[cfg(test)]

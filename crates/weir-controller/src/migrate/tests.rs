@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_api::domain::{Domain, DomainImage, Endpoint, ResourceUse, Share};
+use weir_api::domain::Domain;
 use weir_model::graph::ServiceGraph;
 
 use crate::admit::admit_move;
+use crate::place::tests::domain;
 use crate::store::{DomainGraph, Member};
 use crate::view::{Known, View};
 
@@ -19,34 +20,6 @@ flowrules:
   - {id: b, priority: 1, match: {port_in: 'sf:f:a'}, actions: {output_to_port: 'sap:l'}}
 ";
 
-/// A node with these images, and so many megabytes left; a function takes 100.
-fn domain(number: u8, interface: &str, images: &[&str], megabytes: u64) -> Domain {
-    let endpoint = |interface: &str, addresses: Vec<String>| Endpoint {
-        interface: interface.to_owned(),
-        up: true,
-        mac: None,
-        mtu: Some(1500),
-        addresses,
-        graph: None,
-        vlans: Vec::new(),
-    };
-    let image = |name: &&str| DomainImage {
-        image: (*name).to_owned(),
-        kind: "click".into(),
-        secrets: Vec::new(),
-        memory: 100 << 20,
-        cpu: None,
-        lack: None,
-    };
-    let share = |total| Share { total, used: 0 };
-    Domain {
-        endpoints: vec![endpoint(interface, Vec::new()), endpoint("m", vec![format!("10.0.0.{number}/24")])],
-        images: images.iter().map(image).collect(),
-        resources: ResourceUse { memory: share(megabytes << 20), cpu: share(4000), overcommit: false },
-        ..Domain::default()
-    }
-}
-
 /// What is said to a move of the function from n1 to n2, with that in n2.
 fn said(there: Domain, cordoned: bool, online: bool) -> Result<(), String> {
     let member = |cordoned| Member { number: "1".into(), joined: 0, certificate: 0, cordoned };
@@ -54,7 +27,7 @@ fn said(there: Domain, cordoned: bool, online: bool) -> Result<(), String> {
     let view = View {
         members: BTreeMap::from([("n1".into(), member(false)), ("n2".into(), member(cordoned))]),
         known: BTreeMap::from([
-            ("n1".into(), known(domain(1, "lan", &["nat"], 1000))),
+            ("n1".into(), known(domain(1, &["lan"], &["nat"], 1000))),
             ("n2".into(), known(there)),
         ]),
         ..View::default()
@@ -82,13 +55,13 @@ fn said(there: Domain, cordoned: bool, online: bool) -> Result<(), String> {
 
 #[test]
 fn a_node_that_lacks_something_says_what() {
-    assert_eq!(said(domain(2, "wan", &["nat"], 1000), false, true), Ok(()));
+    assert_eq!(said(domain(2, &["wan"], &["nat"], 1000), false, true), Ok(()));
     let refused = |there, cordoned, online, why: &str| {
         let e = said(there, cordoned, online).unwrap_err();
         assert!(e.contains(why), "{e}");
     };
-    refused(domain(2, "wan", &["firewall"], 1000), false, true, "it has no image 'nat'");
-    refused(domain(2, "wan", &["nat"], 50), false, true, "has not enough left for function 'f'");
-    refused(domain(2, "wan", &["nat"], 1000), true, true, "is cordoned");
-    refused(domain(2, "wan", &["nat"], 1000), false, false, "is offline");
+    refused(domain(2, &["wan"], &["firewall"], 1000), false, true, "it has no image 'nat'");
+    refused(domain(2, &["wan"], &["nat"], 50), false, true, "has not enough left for function 'f'");
+    refused(domain(2, &["wan"], &["nat"], 1000), true, true, "is cordoned");
+    refused(domain(2, &["wan"], &["nat"], 1000), false, false, "is offline");
 }

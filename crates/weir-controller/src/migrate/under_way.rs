@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use futures_util::future::join_all;
 use weir_api::problem::Problem;
 use weir_api::status::GraphStatus;
@@ -39,21 +39,24 @@ impl Controller {
         let sent = self.counted(id, &nodes(|t| &t.from)).await?;
         let sap = |t: &Tunnel| format!("tunnel-{:x}", t.number);
         let count = |all: &[(String, GraphStatus)], node: &str, t: &Tunnel, out: bool| {
-            let status = all.iter().find(|(n, _)| n == node).map(|(_, s)| s)?;
-            let sap = status.saps.iter().find(|s| s.id == sap(t))?;
-            Some(if out { sap.packets_out } else { sap.packets_in })
+            let status = all.iter().find(|(n, _)| n == node).map(|(_, s)| s);
+            let found = status.and_then(|s| s.saps.iter().find(|s| s.id == sap(t)));
+            // Without it nobody knows whether something is under way.
+            let found = found.ok_or_else(|| {
+                let text = format!("node '{node}' does not count what passes its end of {}", sap(t));
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, text)
+            })?;
+            Ok::<u64, Problem>(if out { found.packets_out } else { found.packets_in })
         };
         let begun = Instant::now();
         let (mut last, mut since) = (u64::MAX, begun);
         loop {
             let came = self.counted(id, &nodes(|t| &t.to)).await?;
-            let missing: u64 = tunnels
-                .iter()
-                .map(|t| {
-                    let out = count(&sent, &t.from, t, true).unwrap_or(0);
-                    out.saturating_sub(count(&came, &t.to, t, false).unwrap_or(0))
-                })
-                .sum();
+            let mut missing = 0;
+            for t in tunnels {
+                let out = count(&sent, &t.from, t, true)?;
+                missing += out.saturating_sub(count(&came, &t.to, t, false)?);
+            }
             if missing != last {
                 (last, since) = (missing, Instant::now());
             }

@@ -1,4 +1,4 @@
-//! Routes of the life of functions, and of their way from node to node.
+//! Routes of the life of functions, and of moving them to other nodes.
 
 use axum::Json;
 use axum::body::Body;

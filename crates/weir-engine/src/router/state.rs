@@ -121,7 +121,7 @@ impl Router {
         name.rsplit_once('_').map(|(_, input)| input).filter(|_| is_gate)
     }
 
-    /// The other way round.
+    /// The owner here of what a state calls so.
     fn owner_here(&self, owner: &str, function: &str) -> Option<String> {
         if let Some(rest) = owner.strip_prefix("shared ") {
             return Some(format!("shared {function}{rest}"));

@@ -99,8 +99,7 @@ impl<'l> Domain<'l> {
 
     /// Kills the controller, and starts it again.
     pub(crate) fn restart(&mut self, options: &[&str]) {
-        self.controller.signal("KILL");
-        until("its end", || !self.controller.runs());
+        self.controller.kill();
         self.controller = Domain::spawn(self.lab, options);
     }
 

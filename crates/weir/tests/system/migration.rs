@@ -80,7 +80,7 @@ fn whoever_is_killed_on_the_way_the_function_goes_on_at_one_node_with_its_state(
             domain.restart(&[]);
         } else {
             let i = if to == "n2" { 1 } else { 2 };
-            nodes[i].signal("KILL");
+            nodes[i].kill();
             nodes[i] = domain.node(to, None);
         }
         _ = moving.wait();
@@ -113,7 +113,7 @@ fn what_cannot_move_says_why_and_stays() {
     domain.weir(&["cordon", "n1"]).ok();
     refused("n1", "nat", "node 'n1' is cordoned");
     domain.weir(&["uncordon", "n1"]).ok();
-    nodes[0].signal("KILL");
+    nodes[0].kill();
     until("n1 is gone", || !domain.is_online("n1"));
     refused("n1", "nat", "node 'n1' is offline");
     nodes[0] = domain.node("n1", None);

@@ -162,8 +162,7 @@ fn accounts_outlive_whoever_is_killed() {
     domain.restart(&["--requests", &offer]);
     ask();
     counted(&domain, 200);
-    nodes[0].signal("KILL");
-    until("its end", || !nodes[0].runs());
+    nodes[0].kill();
     ask();
     nodes[0] = domain.node("n1", None);
     counted(&domain, 300);

@@ -762,7 +762,7 @@ class Moved(BaseModel):
     """
     missing: Annotated[int | None, Field(ge=0)] = None
     """
-    Packets that nodes sent each other by the old ways and that did not arrive, since these ways are there.
+    Packets that nodes sent each other by the old paths and that did not arrive, since these are there.
     """
     pause_micros: Annotated[int, Field(ge=0)]
     """
