@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::af_packet::{self, AfPacketPort, Fanout, sys};
+use crate::af_packet::{self, AfPacketPort, Fanout, not_found, sys};
 use crate::af_xdp::{self, AfXdpPort};
 use crate::with_causes;
 use crate::{Netns, Port, PortError};
@@ -163,6 +163,14 @@ fn xdp(name: &str, options: &Options, why: &str) -> Result<(Box<dyn Port>, bool)
 /// As [`open`].
 pub fn open_in(netns: &Netns, name: &str, options: &Options) -> Result<Box<dyn Port>, PortError> {
     netns.run(|| open(name, options))?
+}
+
+/// Whether there is an interface of this name in the network namespace of this thread.
+///
+/// # Errors
+/// There is none, with those of similar names.
+pub fn find(name: &str) -> Result<(), PortError> {
+    mtu(name).map(drop).ok_or_else(|| not_found(name))
 }
 
 /// The MTU in bytes of an interface of the network namespace of this thread, if there is such a one.

@@ -194,6 +194,16 @@ pub(crate) fn socket_error(
     }
 }
 
+/// Whether an interface of this host, in the network namespace of this thread, has an address.
+///
+/// # Errors
+/// None has it.
+pub fn check_address(local: Ipv4Addr) -> Result<(), PortError> {
+    let bound = Socket::new(Domain::IPV4, Type::DGRAM, None)
+        .and_then(|socket| socket.bind(&SocketAddrV4::new(local, 0).into()));
+    bound.map_err(|_| PortError::NoAddress { address: local.to_string() })
+}
+
 /// The MTU in bytes of the route from an address of this host to another, in the network namespace of this thread, if there is a route.
 pub fn route_mtu(local: Ipv4Addr, remote: Ipv4Addr) -> Option<u32> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).ok()?;

@@ -12,11 +12,12 @@ use weir_switch::lsi0::{Attachment, Base, Part};
 
 use crate::accounts::Accounts;
 use crate::candidates::Candidates;
+use crate::changes::{Change, Others};
 use crate::connection::DataPlane;
 use crate::desired::{AccessPoint, DesiredGraph};
 use crate::mtu;
 use crate::node::Node;
-use crate::perform::{Refusals, Runtime};
+use crate::perform::Refusals;
 use crate::resources::Resources;
 use crate::secrets;
 use crate::tenancy::refuse_over_quota;
@@ -86,13 +87,13 @@ impl<D: DataPlane> Node<D> {
         let _timer = self.times.change();
         self.check(&id, condition)?;
         let prepared = self.prepare(vec![document]).await?;
-        let mut runtime = self.runtime.lock().await;
+        let mut change = self.changes.begin([&*id].into_iter()).await;
         self.check(&id, condition)?;
-        let mut outcomes = self.try_all(&mut runtime, prepared, how).await?;
+        let mut outcomes = self.try_all(&mut change, prepared, how).await?;
         outcomes.pop().unwrap_or_else(|| Err(ApplyError::Internal("nothing was applied".into())))
     }
 
-    /// Whether a graph may be changed; asked by whoever has the runtime, so that it stays as it is.
+    /// Whether a graph may be changed; asked by a change of it, so that it stays as it is.
     pub(crate) fn check(&self, id: &str, condition: &Precondition) -> Result<(), ApplyError> {
         if condition.is_empty() {
             return Ok(());
@@ -114,7 +115,9 @@ impl<D: DataPlane> Node<D> {
         let _timer = self.times.change();
         let tried = async {
             let prepared = self.prepare(documents).await?;
-            self.try_all(&mut *self.runtime.lock().await, prepared, how).await
+            let ids = prepared.ids.clone();
+            let mut change = self.changes.begin(ids.iter().map(String::as_str)).await;
+            self.try_all(&mut change, prepared, how).await
         };
         match tried.await {
             Ok(outcomes) => outcomes,
@@ -130,12 +133,12 @@ impl<D: DataPlane> Node<D> {
 
     pub(crate) async fn try_all(
         &self,
-        runtime: &mut Runtime<D>,
+        change: &mut Change<'_, D>,
         Prepared { ids, mut compiled }: Prepared,
         how: How,
     ) -> Result<Outcomes, ApplyError> {
         // What is amiss for other reasons must not count against these graphs.
-        self.settle_if_new(runtime).await.map_err(ApplyError::Lost)?;
+        self.settle_if_new(change).await.map_err(ApplyError::Lost)?;
         let view = self.view();
         self.refuse(&view, &mut compiled);
         let mut outcomes: Vec<Option<Result<Applied, ApplyError>>> = Vec::new();
@@ -191,7 +194,12 @@ impl<D: DataPlane> Node<D> {
         }
         let is_wrong = |o: &Option<Result<_, _>>| matches!(o, Some(Err(_)));
         if !(how.together && outcomes.iter().any(is_wrong)) {
-            self.propose(runtime, &view, &mut proposals, &how, &mut outcomes).await?;
+            let graphs = proposals.iter().map(|p| (p.graph.id.clone(), p.graph.clone()));
+            let graphs: BTreeMap<String, Arc<DesiredGraph>> = graphs.collect();
+            self.edit(|v| v.proposed.extend(graphs.clone()));
+            let done = self.propose(change, &view, &mut proposals, &how, &mut outcomes).await;
+            self.edit(|v| v.proposed.retain(|id, _| !graphs.contains_key(id)));
+            done?;
         }
         let failed = how.together && outcomes.iter().any(is_wrong);
         let outcome = |o: Option<Result<Applied, ApplyError>>| match o {
@@ -217,7 +225,7 @@ impl<D: DataPlane> Node<D> {
     /// Stores what is proposed, tries it out, and keeps it or takes it back.
     async fn propose(
         &self,
-        runtime: &mut Runtime<D>,
+        change: &mut Change<'_, D>,
         view: &View,
         proposals: &mut [Proposal],
         how: &How,
@@ -231,13 +239,13 @@ impl<D: DataPlane> Node<D> {
         let revisions = self.blocking(move |store| store.propose(&graphs, &note)).await?;
         proposals.iter_mut().zip(revisions).for_each(|(p, revision)| p.revision = revision);
 
-        let refused = match self.try_out(runtime, view, proposals, how).await {
+        let refused = match self.try_out(change, view, proposals, how).await {
             Ok(refused) => refused,
             Err(e) => {
                 let ids: Vec<String> = proposals.iter().map(|p| p.graph.id.clone()).collect();
                 let taken_back = self.take_back(&ids).await;
                 // If the data plane is lost, this is done when it is back.
-                _ = self.settle(runtime, false).await;
+                _ = self.settle(change, false).await;
                 taken_back?;
                 return Err(e);
             }
@@ -245,7 +253,7 @@ impl<D: DataPlane> Node<D> {
         let all = how.together && !refused.is_empty();
         let (bad, good): (Vec<&Proposal>, Vec<&Proposal>) =
             proposals.iter().partition(|p| all || refused.contains_key(&p.graph.id));
-        self.undo(runtime, &bad).await?;
+        self.undo(change, &bad).await?;
         let ids: Vec<String> = good.iter().map(|p| p.graph.id.clone()).collect();
         self.edit(|v| {
             for p in &good {
@@ -255,7 +263,7 @@ impl<D: DataPlane> Node<D> {
                 v.to_roll_back.remove(&p.graph.id);
                 v.drift.remove(&p.graph.id);
             }
-            v.faults.clone_from(runtime.faults());
+            v.faults.clone_from(change.faults());
         });
         self.bind_functions();
         if !ids.is_empty() {
@@ -291,7 +299,7 @@ impl<D: DataPlane> Node<D> {
     /// Makes the data plane run what is proposed; gives what was refused.
     async fn try_out(
         &self,
-        runtime: &mut Runtime<D>,
+        change: &mut Change<'_, D>,
         view: &View,
         proposals: &[Proposal],
         how: &How,
@@ -299,7 +307,7 @@ impl<D: DataPlane> Node<D> {
         let wanted = |p: &'_ Proposal| (p.graph.id.clone(), p.graph.clone());
         let wanted: Vec<(String, Arc<DesiredGraph>)> = proposals.iter().map(wanted).collect();
         if how.again {
-            runtime.load_again(proposals.iter().map(|p| p.graph.id.as_str()));
+            change.load_again(proposals.iter().map(|p| p.graph.id.as_str()));
         }
         let wanted: BTreeMap<&str, Option<&DesiredGraph>> =
             wanted.iter().map(|(id, graph)| (id.as_str(), Some(&**graph))).collect();
@@ -313,32 +321,32 @@ impl<D: DataPlane> Node<D> {
             places.filter(|(interface, _)| !had.contains(interface.as_str())).collect()
         };
         let asked: BTreeMap<String, Base> = proposals.iter().flat_map(new).collect();
-        runtime.probe(&asked).await.map_err(lost)?;
+        change.probe(&asked).await.map_err(lost)?;
         let mut refused = Refusals::new();
         for p in proposals {
-            let closed: Vec<String> = new(p).keys().filter_map(|i| runtime.closed(i).cloned()).collect();
+            let closed: Vec<String> = new(p).keys().filter_map(|i| change.closed(i).cloned()).collect();
             if !closed.is_empty() {
                 refused.insert(p.graph.id.clone(), closed);
             }
         }
         let none = how.together && !refused.is_empty();
         let left = wanted.into_iter().filter(|(id, _)| !none && !refused.contains_key(*id)).collect();
-        refused.extend(runtime.perform(&left).await.map_err(lost)?);
-        runtime.forget_closed(&asked);
+        refused.extend(change.perform(&left, Others::GoOn).await.map_err(lost)?);
+        change.forget_closed(&asked);
         Ok(refused)
     }
 
     /// Takes proposals back, in the store and in the data plane.
-    async fn undo(&self, runtime: &mut Runtime<D>, bad: &[&Proposal]) -> Result<(), ApplyError> {
+    async fn undo(&self, change: &mut Change<'_, D>, bad: &[&Proposal]) -> Result<(), ApplyError> {
         if bad.is_empty() {
             return Ok(());
         }
         let ids: Vec<String> = bad.iter().map(|p| p.graph.id.clone()).collect();
         let taken_back = self.take_back(&ids).await;
         let before = bad.iter().map(|p| (p.graph.id.as_str(), p.before.as_ref().map(|e| &*e.graph)));
-        match runtime.perform(&before.collect()).await {
+        match change.perform(&before.collect(), Others::GoOn).await {
             // What ran before is refused now: it is found to have failed.
-            Ok(refused) if !refused.is_empty() => _ = self.settle(runtime, false).await,
+            Ok(refused) if !refused.is_empty() => _ = self.settle(change, false).await,
             Ok(_) => {}
             Err(e) => _ = self.lost(e),
         }
@@ -486,9 +494,9 @@ fn refuse_conflicts(view: &View, graphs: &mut Compiled) {
                 || hosts.contains(&p.interface)
                 || p.host.as_ref().is_some_and(|h| interfaces.contains(&h.name))
         };
-        let others = view.graphs.iter().filter(|(id, _)| !new.contains(id.as_str()));
-        let others = others.filter(|(_, e)| e.graph.attachments.iter().any(meets));
-        others.for_each(|(_, e)| taken.add(e.graph.attachments()));
+        let others = view.all().filter(|g| !new.contains(g.id.as_str()));
+        let others = others.filter(|g| g.attachments.iter().any(meets));
+        others.for_each(|g| taken.add(g.attachments()));
     }
     for graph in graphs {
         let Ok(g) = graph else { continue };

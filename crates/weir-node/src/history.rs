@@ -40,7 +40,7 @@ impl<D: DataPlane> Node<D> {
     /// # Errors
     /// There is no such graph, or the store failed.
     pub async fn confirm_graph(&self, id: &str) -> Result<Option<u64>, ApplyError> {
-        let _runtime = self.runtime.lock().await;
+        let _change = self.changes.begin([id].into_iter()).await;
         let entry = self.graph(id).ok_or_else(|| ApplyError::Missing(id.to_owned()))?;
         Ok(self.confirm_revision(id).await?.then_some(entry.revision))
     }
@@ -65,7 +65,7 @@ impl<D: DataPlane> Node<D> {
         if let Some(back) = &back {
             self.bring_images(back).await?;
         }
-        let mut runtime = self.runtime.lock().await;
+        let mut change = self.changes.begin([id].into_iter()).await;
         // Confirmed or changed meanwhile, it stays.
         let name = id.to_owned();
         let now = self.blocking(move |store| store.database().unconfirmed()).await?;
@@ -79,13 +79,13 @@ impl<D: DataPlane> Node<D> {
             self.events.publish(Kind::Notice, Some(id), text).await;
             let owner = self.graph(id).and_then(|e| e.graph.owner.clone());
             return self
-                .remove_with(&mut runtime, id, &Precondition::default(), &by, owner.as_deref())
+                .remove_with(&mut change, id, &Precondition::default(), &by, owner.as_deref())
                 .await
                 .map(drop);
         };
         let prepared = Prepared { ids: vec![name], compiled: vec![Ok(back)] };
         let how = How { by, again: true, note: went_back(&pending), ..How::default() };
-        let mut outcomes = self.try_all(&mut runtime, prepared, how).await?;
+        let mut outcomes = self.try_all(&mut change, prepared, how).await?;
         outcomes.pop().map_or(Ok(()), |outcome| outcome.map(drop))
     }
 }

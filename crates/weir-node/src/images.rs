@@ -174,7 +174,11 @@ impl Images {
             Some(e) => format!("the image '{wanted}' is broken: {}: {}", e.path, e.errors.join("; ")),
             None => {
                 let hint = nearest(wanted, self.templates.keys().map(String::as_str));
-                format!("there is no image '{wanted}' here{hint}")
+                let broken = match self.errors.len() {
+                    0 => String::new(),
+                    n => format!("; {n} cannot be read, see 'weir images'"),
+                };
+                format!("there is no image '{wanted}' here{hint}{broken}")
             }
         })
     }

@@ -1,27 +1,27 @@
 //! The node: keeps desired graphs, and makes the data plane run them.
 
 mod build;
+mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::Notify;
-use tokio::task::{JoinSet, spawn_blocking};
-use tokio::time::timeout;
+use tokio::task::spawn_blocking;
 use weir_model::graph::ServiceGraph;
 
 use crate::accounts::Accounts;
 use crate::archives::Archives;
-use crate::compute::{Drivers, Health};
+use crate::changes::{Change, Changes, Others};
+use crate::compute::Drivers;
 use crate::connection::DataPlane;
-use crate::desired::{DesiredGraph, FunctionRuntime};
+use crate::desired::DesiredGraph;
 use crate::images::Images;
-use crate::instance::InstanceId;
 use crate::membership::Membership;
 use crate::metrics::Times;
-use crate::perform::{Runtime, StepError};
+use crate::perform::{Runtime, StepError, WantedGraphs};
 use crate::proof::{Proofs, follows_document};
 use crate::queries::core::Queries;
 use crate::queries::measure::Meter;
@@ -29,21 +29,14 @@ use crate::resources::Resources;
 use crate::store::Store;
 use crate::view::Failure;
 use weir_api::events::Kind;
-use weir_api::status::{Drift, State};
 use weir_auth::{Action, Principal};
 use weir_net::WireGuardKey;
-use weir_protocol::{Answer, Command};
 use weir_rest::events::Events;
 use weir_rest::login::Login;
 use weir_rest::precondition::Precondition;
 use weir_rest::usage;
 use weir_store::StoreError;
 use weir_store::events::NewEvent;
-
-/// How long functions of a graph may take together to say what they have dropped.
-const DROPS_TIME: Duration = Duration::from_secs(1);
-/// How long the data plane may take to say what is wrong with ports.
-const PORTS_TIME: Duration = Duration::from_secs(1);
 
 pub use crate::apply::How;
 pub use crate::view::{Applied, ApplyError, Entry, Outcome, View};
@@ -81,8 +74,8 @@ pub struct Node<D> {
     pub(crate) region: Option<String>,
     /// The container images, if this node can have any.
     pub(crate) containers: Option<Arc<weir_oci::Store>>,
-    /// Held while anything changes.
-    pub(crate) runtime: tokio::sync::Mutex<Runtime<D>>,
+    /// Hands out the runtime to one change at a time.
+    pub(crate) changes: Changes<D>,
     view: RwLock<Arc<View>>,
     pub(crate) proofs: Arc<Proofs>,
     /// How long work took.
@@ -98,9 +91,6 @@ pub struct Node<D> {
     /// What the processor time of inline functions is reckoned from.
     pub(crate) meter: Mutex<Meter>,
 }
-
-/// Graphs, each as it is desired, or not at all.
-type DesiredGraphs<'a> = BTreeMap<&'a str, Option<&'a DesiredGraph>>;
 
 impl<D: DataPlane> Node<D> {
     /// A node with what the store remembers; nothing is done yet, see [`Node::converge`].
@@ -120,7 +110,7 @@ impl<D: DataPlane> Node<D> {
         }
         let plane = Arc::new(plane);
         Ok(Node {
-            runtime: tokio::sync::Mutex::new(Runtime::new(plane.clone(), store.clone())),
+            changes: Changes::new(Runtime::new(plane.clone(), store.clone())),
             plane,
             login: Arc::new(Login::off(store.database().clone())?),
             events: Events::new(store.database().clone()),
@@ -158,53 +148,12 @@ impl<D: DataPlane> Node<D> {
         let mut accounts = Accounts::new(self.resources);
         let pid = view.engine.split('@').next().and_then(|pid| pid.parse().ok());
         accounts.set_data_plane(pid.and_then(usage::resident).unwrap_or_default());
-        view.graphs.iter().for_each(|(id, e)| accounts.set(id, e.graph.needs()));
+        // A graph that is being changed counts as the larger of both.
+        for g in view.all() {
+            let before = accounts.claim(&g.id).unwrap_or_default();
+            accounts.set(&g.id, g.needs().or(before));
+        }
         accounts
-    }
-
-    /// The states of graphs, as far as they are there.
-    pub async fn states(&self, ids: impl Iterator<Item = &str>) -> BTreeMap<String, State> {
-        // A data plane that does not answer is told by other means.
-        let ports = match timeout(PORTS_TIME, self.plane.call(Command::List)).await {
-            Ok(Ok(Answer::Graphs { graphs })) => graphs,
-            _ => Vec::new(),
-        };
-        let ports: BTreeMap<String, String> =
-            ports.into_iter().filter(|g| !g.trouble.is_empty()).map(|g| (g.name, g.trouble)).collect();
-        let view = self.view();
-        ids.map(|id| (id.to_owned(), self.state_in(&view, id, ports.get(id)))).collect()
-    }
-
-    /// The state of a graph.
-    pub async fn state(&self, id: &str) -> State {
-        self.states([id].into_iter()).await.remove(id).unwrap_or(State::Starting)
-    }
-
-    /// The same with what is wrong with the ports of its functions.
-    fn state_in(&self, view: &View, id: &str, ports: Option<&String>) -> State {
-        let state = view.state(id);
-        let Some(e) = view.graphs.get(id).filter(|_| state == State::Running) else { return state };
-        let wrong = |f: &FunctionRuntime| match self.health(&e.graph, f)? {
-            Health::Down { reason } | Health::Hung { reason } => Some(format!("function {}: {reason}", f.id)),
-            _ => None,
-        };
-        let mut reasons: Vec<String> = e.graph.functions.iter().filter_map(wrong).collect();
-        if reasons.is_empty() {
-            reasons.extend(ports.map(|what| format!("at a function's port: {what}")));
-        }
-        if reasons.is_empty() { state } else { State::Degraded { reason: reasons.join("; ") } }
-    }
-
-    /// Handler writes of a graph that its document does not have.
-    pub fn drift_of(&self, id: &str) -> Vec<Drift> {
-        let view = self.view();
-        let mut drift = view.drift_of(id);
-        for f in view.graphs.get(id).iter().flat_map(|e| &e.graph.functions) {
-            let Ok(driver) = self.drivers.get(f.kind) else { continue };
-            let written = driver.written(&InstanceId::new(id, &f.id)).into_iter();
-            drift.extend(written.map(|(handler, value)| Drift { function: f.id.clone(), handler, value }));
-        }
-        drift
     }
 
     /// Ends what is beside the data plane, for a node that ends with its packets.
@@ -216,31 +165,6 @@ impl<D: DataPlane> Node<D> {
                 Err(e) => tracing::warn!("functions of kind {} are not ended: {e}", driver.kind().name()),
             }
         }
-    }
-
-    /// How a function is that is not inline.
-    pub fn health(&self, graph: &DesiredGraph, f: &FunctionRuntime) -> Option<Health> {
-        self.drivers.get(f.kind).ok()?.health(&InstanceId::new(&graph.id, &f.id))
-    }
-
-    /// Why packets ended in the functions of a graph that are not inline, and how many.
-    pub async fn drops(&self, graph: &DesiredGraph) -> BTreeMap<String, BTreeMap<String, u64>> {
-        let (mut drops, mut asked) = (BTreeMap::new(), JoinSet::new());
-        for f in graph.functions.iter().filter(|f| f.kind != crate::instance::Kind::Inline) {
-            drops.insert(f.id.clone(), BTreeMap::new());
-            if let Ok(driver) = self.drivers.get(f.kind) {
-                let id = InstanceId::new(&graph.id, &f.id);
-                asked.spawn(async move { (id.function.clone(), driver.drops(&id).await) });
-            }
-        }
-        // One that does not answer counts nothing.
-        let answers = async {
-            while let Some(answer) = asked.join_next().await {
-                drops.extend(answer);
-            }
-        };
-        _ = timeout(DROPS_TIME, answers).await;
-        drops
     }
 
     /// The graph of this identifier.
@@ -286,14 +210,14 @@ impl<D: DataPlane> Node<D> {
         by: &Principal,
         owner: Option<&str>,
     ) -> Result<Option<String>, ApplyError> {
-        let mut runtime = self.runtime.lock().await;
-        self.remove_with(&mut runtime, id, condition, by, owner).await
+        let mut change = self.changes.begin([id].into_iter()).await;
+        self.remove_with(&mut change, id, condition, by, owner).await
     }
 
-    /// The same for whoever has the runtime.
+    /// The same as part of a change.
     pub(crate) async fn remove_with(
         &self,
-        runtime: &mut Runtime<D>,
+        change: &mut Change<'_, D>,
         id: &str,
         condition: &Precondition,
         by: &Principal,
@@ -311,11 +235,11 @@ impl<D: DataPlane> Node<D> {
             v.drift.remove(id);
             v.to_roll_back.remove(id);
         });
-        let done = match self.settle_if_new(runtime).await {
+        let done = match self.settle_if_new(change).await {
             Ok(true) => Ok(()),
-            Ok(false) => match runtime.perform(&BTreeMap::from([(id, None)])).await {
+            Ok(false) => match change.perform(&BTreeMap::from([(id, None)]), Others::GoOn).await {
                 Ok(_) => {
-                    self.edit(|v| v.faults.clone_from(runtime.faults()));
+                    self.edit(|v| v.faults.clone_from(change.faults()));
                     Ok(())
                 }
                 Err(e) => Err(self.lost(e)),
@@ -338,17 +262,17 @@ impl<D: DataPlane> Node<D> {
     /// # Errors
     /// The data plane cannot be reached.
     pub async fn converge(&self) -> Result<(), String> {
-        let mut runtime = self.runtime.lock().await;
-        runtime.forget();
+        let mut change = self.changes.begin([].into_iter()).await;
+        change.forget();
         let begun = Instant::now();
-        let done = self.settle(&mut runtime, true).await;
+        let done = self.settle(&mut change, true).await;
         self.times.reconcile.observe(begun.elapsed());
         done
     }
 
-    /// Waits for the change that is under way, if any.
+    /// Waits for the changes that are under way, if any.
     pub async fn quiesce(&self) {
-        drop(self.runtime.lock().await);
+        self.changes.quiesce().await;
     }
 
     /// The data plane was lost: it has to be brought to the desired state anew.
@@ -379,16 +303,16 @@ impl<D: DataPlane> Node<D> {
     }
 
     /// Brings the data plane to the desired state if it is another process than before, or was lost; says whether.
-    pub(crate) async fn settle_if_new(&self, runtime: &mut Runtime<D>) -> Result<bool, String> {
+    pub(crate) async fn settle_if_new(&self, change: &mut Change<'_, D>) -> Result<bool, String> {
         let settled = {
             let view = self.view();
             view.settled && view.to_roll_back.is_empty()
         };
-        let new = runtime.is_new().await.map_err(|e| self.lost(e))?;
+        let new = change.is_new().await.map_err(|e| self.lost(e))?;
         if settled && !new {
             return Ok(false);
         }
-        self.settle(runtime, false).await.map(|()| true)
+        self.settle(change, false).await.map(|()| true)
     }
 
     /// The data plane, or the store, was lost on the way.
@@ -403,8 +327,8 @@ impl<D: DataPlane> Node<D> {
         }
     }
 
-    /// As [`Node::converge`], by whoever has the runtime.
-    pub(crate) async fn settle(&self, runtime: &mut Runtime<D>, retry: bool) -> Result<(), String> {
+    /// As [`Node::converge`], as part of a change.
+    pub(crate) async fn settle(&self, change: &mut Change<'_, D>, retry: bool) -> Result<(), String> {
         let owed: Vec<String> = self.view().to_roll_back.iter().cloned().collect();
         if !owed.is_empty() && self.take_back(&owed).await.is_ok() {
             self.edit(|v| v.to_roll_back.clear());
@@ -414,13 +338,16 @@ impl<D: DataPlane> Node<D> {
         if retry {
             next.failures.clear();
         }
-        runtime.observe().await.map_err(|e| self.lost(e))?;
+        change.observe().await.map_err(|e| self.lost(e))?;
         loop {
-            let unwanted = runtime.names();
-            let mut wanted: DesiredGraphs<'_> = unwanted.iter().map(|name| (name.as_str(), None)).collect();
+            let mut unwanted = change.names();
+            // Whoever changes these brings them to their state.
+            unwanted.retain(|name| !change.is_under_way(name));
+            let mut wanted: WantedGraphs<'_> = unwanted.iter().map(|name| (name.as_str(), None)).collect();
             let runs = next.graphs.iter().filter(|(id, _)| !next.failures.contains_key(*id));
+            let runs = runs.filter(|(id, _)| !change.is_under_way(id));
             wanted.extend(runs.map(|(id, e)| (id.as_str(), Some(&*e.graph))));
-            let refused = runtime.perform(&wanted).await.map_err(|e| self.lost(e))?;
+            let refused = change.perform(&wanted, Others::Wait).await.map_err(|e| self.lost(e))?;
             if refused.is_empty() {
                 break;
             }
@@ -431,9 +358,9 @@ impl<D: DataPlane> Node<D> {
             self.give_up_proposals(&mut next, &at_fault).await;
         }
         next.settled = true;
-        next.faults.clone_from(runtime.faults());
-        next.engine = runtime.process().unwrap_or_default();
-        next.drift = self.drift(runtime, &next).await;
+        next.faults.clone_from(change.faults());
+        next.engine = change.process().unwrap_or_default();
+        next.drift = self.drift(change, &next).await;
         let pending: Vec<String> =
             next.graphs.iter().filter(|(_, e)| e.pending).map(|(id, _)| id.clone()).collect();
         next.graphs.values_mut().for_each(|e| e.pending = false);

@@ -11,7 +11,7 @@ use weir_switch::lsi0::{ACCESS_POINTS, Base, lsi0};
 use crate::compute::{ComputeError, Drivers, Observed};
 use crate::connection::{CallError, DataPlane};
 use crate::desired::DesiredGraph;
-use crate::instance::{Instance, Kind, SwitchSpec};
+use crate::instance::{Instance, InstanceId, Kind, SwitchSpec};
 use crate::node::blocking;
 use crate::reconcile::{
     Known, LSI0, Links, Point, Running, RunningFunction, Step, Wanted, lsi0_of, reconcile,
@@ -21,8 +21,6 @@ use weir_store::StoreError;
 
 /// Switches that are loaded at a time.
 const AT_A_TIME: usize = 64;
-/// Functions that are brought to work at a time: what they start shares the cores.
-const FUNCTIONS_AT_A_TIME: usize = 16;
 
 /// Why the steps did not come to their end.
 #[derive(Debug)]
@@ -38,6 +36,9 @@ pub enum StepError {
 /// What was wrong, by graph.
 pub type Refusals = BTreeMap<String, Vec<String>>;
 
+/// Graphs, each as it is wanted, or not at all.
+pub type WantedGraphs<'a> = BTreeMap<&'a str, Option<&'a DesiredGraph>>;
+
 /// The data plane, and what is known of it.
 #[derive(Debug)]
 pub struct Runtime<D> {
@@ -50,7 +51,7 @@ pub struct Runtime<D> {
     /// Most bytes that a graph may take.
     pub memory: Option<u64>,
     /// The process, and what it runs; none: it has to be asked.
-    known: Option<(String, Running)>,
+    pub known: Option<(String, Running)>,
     /// What is wrong with interfaces.
     faults: BTreeMap<String, String>,
     /// Those of them whose ports are not open.
@@ -189,45 +190,49 @@ impl<D: DataPlane> Runtime<D> {
         self.known.iter().flat_map(|(_, running)| running.names()).map(str::to_owned).collect()
     }
 
-    /// Makes the data plane run these graphs as they are wanted, or not at all. Gives what was refused; what is refused
-    /// of a graph leaves a state from which the rest can be done, or taken back, later.
-    ///
-    /// # Errors
-    /// The data plane was lost; what it runs is asked for before anything else is done.
-    pub async fn perform(
-        &mut self,
-        wanted: &BTreeMap<&str, Option<&DesiredGraph>>,
-    ) -> Result<Refusals, StepError> {
-        if self.known.is_none() {
-            self.observe().await?;
-        }
-        let Some((engine, mut running)) = self.known.take() else { return Ok(Refusals::new()) };
-        // If this fails on the way, nothing is known.
-        let refused = self.steps(wanted, &engine, &mut running).await?;
-        self.known = Some((engine, running));
-        Ok(refused)
-    }
-
-    async fn steps(
-        &mut self,
-        wanted: &BTreeMap<&str, Option<&DesiredGraph>>,
-        engine: &str,
-        running: &mut Running,
-    ) -> Result<Refusals, StepError> {
-        let first = reconcile(wanted, running).into_iter().filter_map(|step| match step {
-            Step::Create(Wanted::Function(instance)) | Step::Update(Wanted::Function(instance)) => {
-                Some(*instance)
-            }
+    /// The functions of these graphs that are to be brought to work before their switches, each with the kind that it has now.
+    pub fn functions_of(&self, wanted: &WantedGraphs<'_>) -> Vec<(Instance, Option<Kind>)> {
+        let Some((_, running)) = &self.known else { return Vec::new() };
+        let kind = |i: Instance| {
+            let now = running.functions.get(&i.id).map(|f| f.kind);
+            (i, now)
+        };
+        let steps = reconcile(wanted, running).into_iter().filter_map(|step| match step {
+            Step::Create(Wanted::Function(i)) | Step::Update(Wanted::Function(i)) => Some(*i),
             _ => None,
         });
-        let mut refused = self.functions(first.collect(), running).await?;
-        // What was refused keeps its switch and its access points as they are.
-        let mut left = wanted.clone();
-        left.retain(|name, _| !refused.contains_key(*name));
-        refused.extend(self.load(reconcile(&left, running), engine, running).await?);
-        left.retain(|name, _| !refused.contains_key(*name));
-        let (mut removals, mut shrinking) = (JoinSet::new(), Vec::new());
-        for step in reconcile(&left, running) {
+        steps.map(kind).collect()
+    }
+
+    /// Remembers how functions are that were brought to work, and gives what was refused.
+    pub fn note_functions(&mut self, done: Vec<(Instance, Result<(), ComputeError>)>) -> Refusals {
+        let mut refused = Refusals::new();
+        for (Instance { id, spec, tag }, result) in done {
+            // What failed may be there in part.
+            let tag = if result.is_ok() { tag } else { String::new() };
+            let function = RunningFunction { kind: spec.kind(), tag, ports: spec.ports };
+            if let Some((_, running)) = &mut self.known {
+                running.functions.insert(id.clone(), function);
+            }
+            if let Err(e) = result {
+                refused.entry(id.graph).or_default().push(e.to_string());
+            }
+        }
+        refused
+    }
+
+    /// Makes the switches of these graphs, and access points, what is wanted; gives what was refused, and what is left to do.
+    pub async fn switches(
+        &mut self,
+        wanted: &WantedGraphs<'_>,
+        engine: &str,
+        running: &mut Running,
+    ) -> Result<(Refusals, Left), StepError> {
+        let mut refused = self.load(reconcile(wanted, running), engine, running).await?;
+        let mut remaining = wanted.clone();
+        remaining.retain(|name, _| !refused.contains_key(*name));
+        let mut left = Left::default();
+        for step in reconcile(&remaining, running) {
             tracing::debug!("{step:?}");
             match step {
                 Step::Create(Wanted::Lsi0 { interface, config, tag })
@@ -241,7 +246,7 @@ impl<D: DataPlane> Runtime<D> {
                 }
                 // These are done; what is left of them was refused by then.
                 Step::Create(_) | Step::Update(_) | Step::Write { .. } => {}
-                Step::Shrink(instance) => shrinking.push(*instance),
+                Step::Shrink(instance) => left.shrinking.push(*instance),
                 Step::Attach { interface, points } => {
                     if self.faults.contains_key(&interface) {
                         self.look_at(&interface).await?;
@@ -271,61 +276,11 @@ impl<D: DataPlane> Runtime<D> {
                     running.graphs.remove(&graph);
                     running.written.remove(&graph);
                 }
-                Step::Remove(Known::Function(id, kind)) => {
-                    let driver = self.drivers.get(kind);
-                    removals.spawn(async move {
-                        let done = match driver {
-                            Ok(driver) => driver.destroy(&id).await,
-                            Err(e) => Err(e),
-                        };
-                        (id, done)
-                    });
-                }
+                Step::Remove(Known::Function(id, kind)) => left.removals.push((id, kind)),
             }
         }
-        while let Some(done) = removals.join_next().await {
-            match done {
-                Ok((id, Ok(()))) => drop(running.functions.remove(&id)),
-                // It is found again when the node is next brought to the desired state.
-                Ok((id, Err(e))) => tracing::warn!("function {id} is not wholly removed: {e}"),
-                Err(e) => tracing::error!("internal error: {e}"),
-            }
-        }
-        shrinking.retain(|i| !refused.contains_key(&i.id.graph));
-        refused.extend(self.functions(shrinking, running).await?);
-        Ok(refused)
-    }
-
-    /// Makes functions that are not inline what is wanted, many at a time.
-    async fn functions(
-        &self,
-        instances: Vec<Instance>,
-        running: &mut Running,
-    ) -> Result<Refusals, StepError> {
-        let free = Arc::new(Semaphore::new(FUNCTIONS_AT_A_TIME));
-        let mut tasks = JoinSet::new();
-        for instance in instances {
-            let before = running.functions.get(&instance.id).map(|f| f.kind);
-            let (drivers, free) = (self.drivers.clone(), free.clone());
-            tasks.spawn(async move {
-                let _turn = free.acquire().await;
-                let done = bring_to_work(&drivers, &instance, before).await;
-                (instance, done)
-            });
-        }
-        let mut refused = Refusals::new();
-        while let Some(done) = tasks.join_next().await {
-            let (instance, result) = done.map_err(|e| StepError::Lost(format!("internal error: {e}")))?;
-            let Instance { id, spec, tag } = instance;
-            // What failed may be there in part.
-            let tag = if result.is_ok() { tag } else { String::new() };
-            let function = RunningFunction { kind: spec.kind(), tag, ports: spec.ports };
-            running.functions.insert(id.clone(), function);
-            if let Err(e) = result {
-                refused.entry(id.graph).or_default().push(e.to_string());
-            }
-        }
-        Ok(refused)
+        left.shrinking.retain(|i| !refused.contains_key(&i.id.graph));
+        Ok((refused, left))
     }
 
     /// Loads graphs and makes their handler writes, many graphs at a time.
@@ -415,7 +370,7 @@ impl<D: DataPlane> Runtime<D> {
     }
 
     /// Finds out whether interfaces that graphs are about to use can be opened; [`closed`](Runtime::closed) tells then. Those that
-    /// nothing uses in the end are closed by the next [`perform`](Runtime::perform).
+    /// nothing uses in the end are closed by the next [`perform`](crate::changes::Change::perform).
     ///
     /// # Errors
     /// The data plane was lost.
@@ -481,21 +436,13 @@ impl<D: DataPlane> Runtime<D> {
     }
 }
 
-/// Brings a function to work, of which one of some kind may be there.
-async fn bring_to_work(
-    drivers: &Drivers,
-    instance: &Instance,
-    before: Option<Kind>,
-) -> Result<(), ComputeError> {
-    let kind = instance.spec.kind();
-    let driver = drivers.get(kind)?;
-    match before {
-        Some(old) if old == kind => return driver.update(instance).await,
-        Some(old) => drivers.get(old)?.destroy(&instance.id).await?,
-        None => {}
-    }
-    driver.create(instance).await?;
-    driver.start(&instance.id).await
+/// What is to be done about functions when nothing sends to them any more.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// Those that are not wanted.
+    pub removals: Vec<(InstanceId, Kind)>,
+    /// Those that lose ports.
+    pub shrinking: Vec<Instance>,
 }
 
 /// Changes of access points as LSI-0 takes them.

@@ -53,6 +53,12 @@ impl Needs {
         Needs { memory: limits.memory, cpu: limits.cpu }
     }
 
+    /// The larger of both, each by itself.
+    #[must_use]
+    pub fn or(self, other: Needs) -> Needs {
+        Needs { memory: self.memory.max(other.memory), cpu: self.cpu.max(other.cpu) }
+    }
+
     /// Whether nothing of it is more than these.
     pub fn is_within(self, other: Needs) -> bool {
         self.memory <= other.memory && self.cpu.unwrap_or(0) <= other.cpu.unwrap_or(0)

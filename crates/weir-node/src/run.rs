@@ -229,6 +229,9 @@ pub async fn serve(
         Some(join) => Some(Member::new(join).await?),
         None => None,
     };
+    for folder in options.images.iter().filter(|folder| !folder.is_dir()) {
+        tracing::warn!("there is no folder {} to take images from", folder.display());
+    }
     let node = Node::new(Engine::supervise(place, events), store, options.images)?.with_login(login);
     let node = node
         .with_resources(options.resources, options.overcommit)
@@ -361,6 +364,12 @@ async fn listen(node: Arc<Node<Engine>>, mut events: mpsc::Receiver<EngineEvent>
                     // The states of graphs follow.
                     wake.notify_one();
                 }
+                let text = match kind {
+                    Kind::DeviceUp | Kind::DeviceDown => {
+                        node.in_words(graph.as_deref(), kind == Kind::DeviceUp, text)
+                    }
+                    _ => text,
+                };
                 node.events.publish(kind, graph.as_deref(), text).await;
             }
         }

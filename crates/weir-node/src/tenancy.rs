@@ -40,8 +40,17 @@ impl Entry {
 
 /// What a tenant has.
 pub fn usage(view: &View, tenant: &str) -> Usage {
-    let own = view.graphs.values().filter(|e| e.graph.tenant() == Some(tenant));
-    own.map(|e| e.graph.usage()).fold(Usage::default(), plus)
+    // A graph that is being changed counts as the larger of both.
+    let mut own: BTreeMap<&str, Usage> = BTreeMap::new();
+    for g in view.all().filter(|g| g.tenant() == Some(tenant)) {
+        let usage = own.entry(&g.id).or_default();
+        *usage = larger(*usage, g.usage());
+    }
+    own.into_values().fold(Usage::default(), plus)
+}
+
+fn larger(a: Usage, b: Usage) -> Usage {
+    Usage { graphs: a.graphs.max(b.graphs), memory: a.memory.max(b.memory), cpu: a.cpu.max(b.cpu) }
 }
 
 fn plus(a: Usage, b: Usage) -> Usage {

@@ -45,6 +45,8 @@ pub struct Failure {
 pub struct View {
     /// The graphs.
     pub graphs: BTreeMap<String, Entry>,
+    /// Graphs as changes under way would have them.
+    pub(crate) proposed: BTreeMap<String, Arc<DesiredGraph>>,
     /// Those that cannot run.
     pub failures: BTreeMap<String, Failure>,
     /// Interfaces of access points that do not work, and why.
@@ -81,6 +83,11 @@ impl View {
 }
 
 impl View {
+    /// The graphs as they are, and as changes under way would have them: some twice.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<DesiredGraph>> {
+        self.graphs.values().map(|e| &e.graph).chain(self.proposed.values())
+    }
+
     /// Handler writes of a graph that its document does not have.
     pub fn drift_of(&self, id: &str) -> Vec<Drift> {
         let drift = |((function, handler), value): (&(String, String), &String)| Drift {

@@ -30,6 +30,12 @@ impl Source {
     pub fn parse(text: &str, folder: &Path) -> Result<Source, Error> {
         let wrong = |what: String| Error::Source { text: text.to_owned(), what };
         if ["/", "./", "../"].iter().any(|start| text.starts_with(start)) {
+            if let Some((path, _)) = text.rsplit_once("@sha256:") {
+                let what = format!(
+                    "a path has no digest: write {path} or {path}:TAG; what is there is pinned as it is used"
+                );
+                return Err(wrong(what));
+            }
             let (path, tag) = match text.rsplit_once(':') {
                 Some((path, tag)) if !tag.contains('/') && !tag.is_empty() => (path, Some(tag.to_owned())),
                 _ => (text, None),
@@ -91,6 +97,7 @@ mod tests {
             ("ghcr.io/UPPER", "invalid reference"),
             ("ghcr.io/a@sha256:12", "invalid reference"),
             ("", "HOST"),
+            ("./layout@sha256:12", "write ./layout or ./layout:TAG"),
         ] {
             let e = parse(bad).unwrap_err().to_string();
             assert!(e.contains(message), "{bad}: {e}");

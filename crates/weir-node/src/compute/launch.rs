@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -101,7 +101,13 @@ impl Launch {
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         // The node has none itself.
         allow_huge_pages(true);
-        Err(format!("cannot start {program}: {}", command.exec()))
+        let error = command.exec();
+        Err(match interpreter(program).filter(|_| error.kind() == io::ErrorKind::NotFound) {
+            Some(interpreter) => {
+                format!("cannot start {program}: its first line asks for {interpreter}, which is not there")
+            }
+            None => format!("cannot start {program}: {error}"),
+        })
     }
 
     /// A mount namespace with the directories of its own, and with the system's files about this network namespace.
@@ -123,6 +129,14 @@ impl Launch {
         }
         Ok(())
     }
+}
+
+/// The interpreter that a script asks for in its first line.
+fn interpreter(script: &str) -> Option<String> {
+    let mut start = Vec::new();
+    File::open(script).ok()?.take(256).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|b| *b == b'\n').next()?;
+    Some(String::from_utf8_lossy(line).split_whitespace().next()?.to_owned())
 }
 
 /// The mount namespace of this process, for others.

@@ -57,6 +57,14 @@ pub trait Compute: Debug + Send + Sync {
     /// then.
     async fn update(&self, instance: &Instance) -> Result<(), ComputeError>;
 
+    /// Whether an instance could be made here, as far as that can be said while nothing is done.
+    ///
+    /// # Errors
+    /// Why it could not.
+    fn check(&self, _: &Instance) -> Result<(), ComputeError> {
+        Ok(())
+    }
+
     /// Stops forwarding; memory stays as it is.
     async fn pause(&self, id: &InstanceId) -> Result<(), ComputeError>;
 

@@ -17,14 +17,14 @@ impl<D: DataPlane> Node<D> {
     /// Limits the bytes that the tables and waiting packets of each graph may take.
     #[must_use]
     pub fn with_memory(mut self, limit: u64) -> Node<D> {
-        self.runtime.get_mut().memory = Some(limit);
+        self.changes.get_mut().memory = Some(limit);
         self
     }
 
     /// With drivers of functions that are not inline.
     #[must_use]
     pub fn with_drivers(mut self, drivers: Drivers) -> Node<D> {
-        self.runtime.get_mut().drivers = drivers.clone();
+        self.changes.get_mut().drivers = drivers.clone();
         self.drivers = drivers;
         self
     }

@@ -27,7 +27,7 @@ use crate::desired::{DesiredGraph, FunctionRuntime};
 use crate::expand::Composed;
 use crate::instance::InstanceId;
 use crate::node::{Applied, ApplyError, Entry, How, Outcome};
-use crate::{mtu, plan, traffic};
+use crate::{mtu, plan, preflight, traffic};
 
 /// As whom the sender of a request owns graphs: nobody, if it is not the controller.
 pub(super) fn owner(app: &App, caller: &Caller) -> Option<String> {
@@ -460,6 +460,13 @@ pub(super) async fn plan(
         // A plan for a data plane that is down has no tables to speak of.
         _ => Default::default(),
     };
+    let (drivers, of) = (app.drivers.clone(), (old.clone(), graph.clone()));
+    let refused =
+        tokio::task::spawn_blocking(move || preflight::check(of.0.as_deref(), &of.1, &drivers)).await;
+    let refused = refused.map_err(|e| crate::node::ApplyError::Internal(e.to_string()))?;
+    if !refused.is_empty() {
+        return Err(crate::node::ApplyError::Invalid(refused).into());
+    }
     let plan = move || Plan {
         traffic: traffic::between(old.as_deref(), &graph),
         warnings: mtu::told(&graph),

@@ -238,7 +238,24 @@ fn what_fails_is_told_and_leaves_nothing() {
     image(&lab, "forks", "native: {processes: 8}\n", &[("start", forks)]);
     image(&lab, "renames", "", &[("start", "ip link set left name other")]);
     image(&lab, "moves", "", &[("start", "ip link set right netns 1; ip link set left up")]);
+    image(&lab, "interpreter", "", &[("start", "")]);
+    let script = lab.path("images/interpreter/scripts/start");
+    std::fs::write(&script, "#!/bin/no-such-shell -e\n").unwrap();
     let node = Node::start_with(&lab, &["--images", &images]);
+    // What can be seen before, a plan says.
+    let planned = node.weir(&["plan", &graph(&lab, "needs", "")]).fails(1);
+    assert!(planned.contains("install the Debian package no-such-package"), "{planned}");
+    let elsewhere = std::fs::read_to_string(graph(&lab, "linux-bridge", ""))
+        .unwrap()
+        .replace("if-name: wan", "if-name: wan7");
+    let planned = node.weir(&["plan", &lab.write("elsewhere.yaml", &elsewhere)]).fails(1);
+    assert!(planned.contains("there is no interface `wan7`"), "{planned}");
+    let tunnel = elsewhere.replace(
+        "type: interface, interface: {if-name: wan7}",
+        "type: gre, gre: {local-ip: 10.9.9.9, remote-ip: 10.9.9.8}",
+    );
+    let planned = node.weir(&["plan", &lab.write("elsewhere.yaml", &tunnel)]).fails(1);
+    assert!(planned.contains("10.9.9.9 is no address of this host"), "{planned}");
     for (name, reported) in [
         ("renames", "its script start took the interface of port left away"),
         ("moves", "its script start took the interface of port right away"),
@@ -252,6 +269,7 @@ fn what_fails_is_told_and_leaves_nothing() {
         ),
         ("needs", "install the Debian package no-such-package"),
         ("nothing", "neither scripts/start nor scripts/run"),
+        ("interpreter", "its first line asks for /bin/no-such-shell, which is not there"),
         ("eats", "the script start of function 'f' failed"),
         ("forks", "the script start of function 'f' failed"),
     ] {

@@ -3,7 +3,7 @@
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::functions::{graph, graph_of, image, left, one_network, state};
+use crate::functions::{BRIDGE, graph, graph_of, image, left, one_network, state};
 use crate::lab::{Lab, host, poll, repository, until, until_pings};
 use crate::node::Node;
 use crate::processes::worker;
@@ -200,5 +200,57 @@ fn a_socket_that_is_removed_comes_back() {
         format!("graph {}: deleted", lab.name("g"))
     );
     assert_eq!(client.run(&["ping", "-c1", "-W0.5", "10.0.0.2"]).code, 1, "it is gone");
+    node.end();
+}
+
+#[test]
+fn a_script_that_takes_its_time_holds_up_no_other_graph() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (client, _server) = one_network(&lab);
+    lab.link(("node", "more"), ("client", "eth1"));
+    // A file is what the scripts wait for.
+    let (start, stop) = (lab.path("may-start"), lab.path("may-stop"));
+    let wait = |file: &str| format!("echo waits; while [ ! -e {file} ]; do sleep 0.05; done");
+    let begin = format!("{}\n{BRIDGE}", wait(&start));
+    let end = format!("{}\nip link del bridge0", wait(&stop));
+    let images = image(&lab, "slow", "", &[("start", &begin), ("stop", &end)]);
+    let node = Node::start_with(&lab, &["--images", &images]);
+    let (slow, id) = (graph(&lab, "slow", ""), lab.name("g"));
+    let other = |interface: &str| {
+        let text = format!(
+            "id: other\nname: other\nSFs: [{{id: f, name: 'null', ports: [{{id: a}}, {{id: b}}]}}]\n\
+             saps: [{{id: x, type: interface, interface: {{if-name: {interface}}}}}]\nflowrules:\n  \
+             - {{id: in, priority: 1, match: {{port_in: 'sap:x'}}, actions: {{output_to_port: 'sf:f:a'}}}}\n"
+        );
+        lab.write("other.yaml", text)
+    };
+    let mut first = lab.ns("node").spawn_weir(&["apply", &slow]);
+    until("the script runs", || !left(&lab).is_empty());
+    node.weir(&["apply", &other("more")]).ok();
+    // What the first is about to have is not another's.
+    let taken = node.weir(&["apply", &other("lan")]).fails(1);
+    assert!(taken.contains("lan"), "{taken}");
+    let listed = node.weir(&["ps"]).ok();
+    assert!(listed.contains("other") && !listed.contains(&id), "{listed}");
+    assert!(first.runs());
+    lab.write("may-start", "");
+    let said = first.wait();
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    until_pings(&client, "10.0.0.2");
+
+    let mut first = lab.ns("node").spawn_weir(&["delete", &id]);
+    until("it is not wanted", || !node.weir(&["ps"]).ok().contains(&id));
+    node.weir(&["delete", "other"]).ok();
+    node.weir(&["apply", &other("lan")]).ok();
+    assert!(first.runs());
+    // A change of the same graph waits.
+    let mut again = lab.ns("node").spawn_weir(&["apply", &slow]);
+    node.weir(&["delete", "other"]).ok();
+    assert!(again.runs());
+    lab.write("may-stop", "");
+    assert_eq!((first.wait().code, again.wait().code), (0, 0));
+    until_pings(&client, "10.0.0.2");
+    node.weir(&["delete", &id]).ok();
+    assert_eq!(left(&lab), Vec::<String>::new());
     node.end();
 }

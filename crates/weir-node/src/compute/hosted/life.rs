@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use tokio::sync::RwLock;
 use tokio::time::{Instant, sleep};
 
 use super::supervise::Supervision;
@@ -21,6 +22,9 @@ use crate::process::Process;
 const END_TIME: Duration = Duration::from_secs(5);
 /// How often a main process is looked at after its start.
 const TRIAL_STEP: Duration = Duration::from_millis(10);
+
+/// Held while a function's image is fetched. Functions of several kinds keep images in one place.
+static FETCHING: RwLock<()> = RwLock::const_new(());
 
 impl<W: Workload> Shared<W> {
     pub(super) fn function(&self, id: &InstanceId) -> Result<Arc<Function>, ComputeError> {
@@ -50,8 +54,11 @@ impl<W: Workload> Shared<W> {
         let (spec, name) = (record.spec(), &f.paths.name);
         self.workload.check(spec)?;
         self.remove(f, &spec.ports, true).await?;
-        f.keep(&record)?;
-        self.workload.fetch(&f.context(&record)).await?;
+        {
+            let _fetching = FETCHING.read().await;
+            f.keep(&record)?;
+            self.workload.fetch(&f.context(&record)).await?;
+        }
         let folder = f.paths.folder.display();
         fs::create_dir_all(f.paths.state())
             .map_err(ComputeError::system(format!("cannot make folders in {folder}")))?;
@@ -313,6 +320,8 @@ impl<W: Workload> Shared<W> {
 
     /// Removes copies of images that no function uses.
     pub(super) fn forget_images(&self) {
+        // While one is fetched, it is not known which are used: the next function that goes takes them with it.
+        let Ok(_nobody_fetches) = FETCHING.try_write() else { return };
         let Ok(folders) = record::folders(&self.functions) else { return };
         let mut used = BTreeSet::new();
         for folder in folders {

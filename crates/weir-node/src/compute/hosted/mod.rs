@@ -159,6 +159,10 @@ impl<W: Workload> Compute for Hosted<W> {
         Ok(observed)
     }
 
+    fn check(&self, instance: &Instance) -> Result<(), ComputeError> {
+        self.0.workload.check(&instance.spec)
+    }
+
     async fn create(&self, instance: &Instance) -> Result<(), ComputeError> {
         let f = self.0.entry(&instance.id);
         let _changing = f.changing.lock().await;
