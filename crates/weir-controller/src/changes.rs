@@ -110,7 +110,7 @@ impl Controller {
         for node in &nodes {
             match self.same_images(node, &images).await {
                 Ok(()) => {
-                    let plan = self.plan_part(node, &document).await?;
+                    let plan = self.check_part(node, &document).await?;
                     tracing::debug!(graph = plan.graph, node, "its requirements hold over its nodes");
                     return Ok(());
                 }
@@ -378,6 +378,12 @@ impl Controller {
     /// What a node says to a part of a graph; nothing is done.
     pub(crate) async fn plan_part(&self, node: &str, document: &str) -> Result<Plan, FleetError> {
         self.fleet.call(node, Method::POST, "/plan", Some(document)).await
+    }
+
+    /// What a node says to a graph that it is not going to run as it stands, or runs already: whether it can be made, and holds
+    /// what is required of it.
+    pub(crate) async fn check_part(&self, node: &str, document: &str) -> Result<Plan, FleetError> {
+        self.fleet.call(node, Method::POST, "/plan?machine=false", Some(document)).await
     }
 
     /// A node takes its part of a graph; gives the tag, and what may go wrong.

@@ -124,7 +124,7 @@ impl Controller {
         let explain = admission.explain();
         self.prove(admission.proof.take()).await.map_err(&explain)?;
         for (node, part) in &admission.graph.parts {
-            self.plan_part(node, &part.document).await.map_err(|e| explain(e.into()))?;
+            self.check_part(node, &part.document).await.map_err(|e| explain(e.into()))?;
         }
         Ok(admission)
     }

@@ -436,9 +436,23 @@ pub(super) async fn config(
     Ok(format!("// Graph {id}: {}\n{}", name.replace(['\n', '\r'], " "), graph.switch.config))
 }
 
+#[derive(Debug, Clone, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct PlanOptions {
+    /// Whether it is refused for what this machine has not at the moment: interfaces, addresses, programs.
+    #[serde(default = "yes")]
+    #[param(default = true)]
+    machine: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
 /// What a document would change: parts, tables, and the packets between access points that would be treated differently.
 /// Nothing is done.
-#[utoipa::path(post, path = "/plan", tag = "graphs", responses(
+#[utoipa::path(post, path = "/plan", tag = "graphs", params(PlanOptions), responses(
     (status = 200, body = Plan, description = "What would change."),
     (status = 400, body = Problem, content_type = "application/problem+json", description = "The document has mistakes."),
     (status = 409, body = Problem, content_type = "application/problem+json", description = "Another graph has an access point of it."),
@@ -448,6 +462,7 @@ pub(super) async fn config(
 pub(super) async fn plan(
     State(app): State<App>,
     caller: Caller,
+    Query(PlanOptions { machine }): Query<PlanOptions>,
     headers: HeaderMap,
     body: Received,
 ) -> Result<Json<Plan>, Problem> {
@@ -460,12 +475,14 @@ pub(super) async fn plan(
         // A plan for a data plane that is down has no tables to speak of.
         _ => Default::default(),
     };
-    let (drivers, of) = (app.drivers.clone(), (old.clone(), graph.clone()));
-    let refused =
-        tokio::task::spawn_blocking(move || preflight::check(of.0.as_deref(), &of.1, &drivers)).await;
-    let refused = refused.map_err(|e| crate::node::ApplyError::Internal(e.to_string()))?;
-    if !refused.is_empty() {
-        return Err(crate::node::ApplyError::Invalid(refused).into());
+    if machine {
+        let (drivers, old, new) = (app.drivers.clone(), old.clone(), graph.clone());
+        let refused =
+            tokio::task::spawn_blocking(move || preflight::check(old.as_deref(), &new, &drivers)).await;
+        let refused = refused.map_err(|e| crate::node::ApplyError::Internal(e.to_string()))?;
+        if !refused.is_empty() {
+            return Err(crate::node::ApplyError::Invalid(refused).into());
+        }
     }
     let plan = move || Plan {
         traffic: traffic::between(old.as_deref(), &graph),
