@@ -12,6 +12,7 @@
 
 pub mod af_packet;
 pub mod af_xdp;
+pub mod bpf;
 mod fork;
 pub mod inbox;
 pub mod interface;
