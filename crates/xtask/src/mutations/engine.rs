@@ -30,6 +30,7 @@ const LARGE: Test = Test {
     target: Some("pairs"),
     filter: "programs_with_large_tables_mean_the_same_everywhere",
 };
+const EBPF: Test = Test { package: "weir-ebpf", target: Some("differential"), filter: "" };
 const FLOWS: Test =
     Test { package: "weir-jit", target: Some("pairs"), filter: "flows_mean_the_same_while_tables_change" };
 const WAKEUP: Test = Test { package: "weir-io", target: Some("wakeup_model"), filter: "" };
@@ -197,6 +198,20 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         text: "icmp(IntCC::UnsignedLessThan, y, bits)",
         instead: "icmp(IntCC::UnsignedLessThanOrEqual, y, bits)",
         test: JIT,
+    },
+    Mutation {
+        name: "eBPF: layers where paths meet",
+        file: "crates/weir-ebpf/src/emit/marks.rs",
+        text: "Mark::Unset => self.store(Size::B8, R10, slot(layer), Src::Imm(0)),",
+        instead: "Mark::Unset => self.store(Size::B8, R10, slot(layer), Src::Reg(R7)),",
+        test: EBPF,
+    },
+    Mutation {
+        name: "eBPF: what is needed behind an operation keeps its place",
+        file: "crates/weir-ebpf/src/places.rs",
+        text: "behind.push(live.clone());",
+        instead: "behind.push(Places::empty(program));",
+        test: EBPF,
     },
     Mutation {
         name: "compiled hash of a key of two words",
