@@ -33,6 +33,8 @@ npm:npm
 nsenter:util-linux
 objcopy:binutils
 ovs-vswitchd:openvswitch-switch
+openssl:openssl
+osken-manager:python3-os-ken
 qemu-system-x86_64:qemu-system-x86
 redis-server:redis-server
 ping:iputils-ping

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap_complete::engine::ArgValueCandidates;
+use weir_api::client::NodeClient;
 use weir_api::graphs::ListOutcome;
 use weir_api::plan::Traffic;
 use weir_api::plan::{Action, Changes, Plan};
@@ -16,6 +17,9 @@ use super::history::NoteArgs;
 use super::remote::NodeArgs;
 use super::{complete, profile, read};
 use crate::ui::{Failure, Ui, table};
+
+/// What executes functions that have handlers which are scripts.
+const NATIVE: &str = "native";
 
 /// Options of `weir plan`.
 #[derive(Debug, clap::Args)]
@@ -370,9 +374,20 @@ pub(crate) fn show(args: &ShowArgs, ui: &Ui) -> Result<(), Failure> {
         }
     } else {
         let status = client.status(id)?;
-        ui.print(&status, || status_text(&status, *ui))?;
+        ui.print(&status, || status_text(&status, *ui) + &controllers(&client, &status))?;
     }
     Ok(())
+}
+
+/// How the controllers of OpenFlow switches are: functions that have the handler `controllers`.
+fn controllers(client: &NodeClient, s: &GraphStatus) -> String {
+    let mut rows = vec![["SWITCH", "CONTROLLER"].map(str::to_owned).to_vec()];
+    for f in s.functions.iter().filter(|f| f.engine == NATIVE) {
+        // Others have no such handler.
+        let text = client.read_handler(&s.id, &f.id, "controllers").unwrap_or_default();
+        rows.extend(text.lines().map(|line| vec![f.id.clone(), line.to_owned()]));
+    }
+    if rows.len() > 1 { format!("\n{}", table(&rows, &[])) } else { String::new() }
 }
 
 fn status_text(s: &GraphStatus, ui: Ui) -> String {

@@ -28,6 +28,7 @@ mod link;
 mod live;
 mod manual;
 mod node;
+mod openflow_switch;
 mod policy;
 mod profile;
 mod remote;
@@ -322,6 +323,17 @@ pub(crate) enum Command {
     Lab(lab::Args),
     /// Run the data-plane process; the node starts it itself
     Engine(node::EngineArgs),
+    /// Run an OpenFlow 1.3 switch between network interfaces, which obeys its controllers
+    ///
+    /// The image openflow-switch runs it as a function of a graph: docs/switch.md. The first interface is port 1. Needs root, or
+    /// CAP_NET_RAW; it gives up all privileges before it hears a controller.
+    ///
+    /// Examples:
+    ///
+    /// weir openflow-switch --port eth1 --port eth2 --controller tcp:192.0.2.1:6653
+    ///
+    /// weir openflow-switch --port eth1 --port eth2 --controller punix:/run/switch.sock
+    OpenflowSwitch(openflow_switch::Args),
     /// Print what makes a shell complete commands, options, graphs and elements
     ///
     /// bash: put `source <(weir completion bash)` into ~/.bashrc; zsh: `source <(weir completion zsh)` into ~/.zshrc, after
@@ -400,6 +412,7 @@ impl Command {
             Command::Doctor(a) => doctor::run(&a, ui),
             Command::Lab(a) => lab::run(&a, ui),
             Command::Engine(a) => node::engine(&a, ui),
+            Command::OpenflowSwitch(a) => openflow_switch::run(a),
             Command::Completion(a) => manual::completion(&a),
             Command::Man(a) => manual::man(&a, ui),
         }

@@ -32,6 +32,7 @@ mod mixed;
 mod nat;
 mod native;
 mod node;
+mod openflow;
 mod packages;
 mod processes;
 mod reference;

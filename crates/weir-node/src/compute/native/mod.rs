@@ -43,6 +43,12 @@ impl Native {
         let mut launch = cx.launch(command, terminal);
         launch.environment.push(("WEIR_IMAGE".to_owned(), text(&cx.paths.image(&cx.spec.digest))));
         launch.environment.push(("WEIR_STATE".to_owned(), text(&cx.paths.state())));
+        launch
+            .environment
+            .push(("WEIR_NODE_NETNS".to_owned(), format!("/proc/{}/ns/net", std::process::id())));
+        if let Ok(program) = std::env::current_exe() {
+            launch.environment.push(("WEIR_PROGRAM".to_owned(), text(&program)));
+        }
         if let Work::Native { native, .. } = &cx.spec.work {
             let private = native.private.iter().enumerate();
             launch.private = private.map(|(i, seen)| (cx.paths.private(i), seen.into())).collect();
