@@ -17,6 +17,7 @@ mod edit;
 mod entry;
 mod flows;
 mod groups;
+mod hash;
 mod key;
 mod learning;
 mod meters;

@@ -3,7 +3,6 @@
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use rustc_hash::FxHasher;
 use weir_openflow::PortNo;
 use weir_openflow::action::{Action, SetField};
 use weir_openflow::connection::Time;
@@ -13,6 +12,7 @@ use weir_packet::Packet;
 
 use crate::edit::{Undone, Work};
 use crate::groups::{is_live, select};
+use crate::hash::Mixed;
 use crate::meters::Verdict;
 use crate::ports::Port;
 use crate::set::{ActionSet, in_order};
@@ -309,11 +309,9 @@ fn segments(packet: &Packet) -> u64 {
 
 /// A number of the flow: of its addresses and what is behind them, and neither of where it came in nor of metadata.
 fn flow_hash(work: &Work) -> u64 {
-    let mut hash = FxHasher::default();
+    let mut hash = Mixed::default();
     let mut key = work.key;
     (key.0[0], key.0[1]) = (0, 0);
     key.hash(&mut hash);
-    // The low bits of this hash depend on few bits of the words.
-    let hash = hash.finish();
-    (hash ^ hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20
+    hash.finish()
 }

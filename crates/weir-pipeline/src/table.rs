@@ -4,11 +4,10 @@
 //! lookup asks the tuples from the highest priority down, and ends where none of the rest can be better. Flows that were looked up
 //! before are remembered by all their fields.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 
-use rustc_hash::{FxHashMap, FxHasher};
-
+use crate::hash::{Build, Mixed};
 use crate::key::{Key, Pattern, WORDS};
 
 /// An entry's number.
@@ -42,7 +41,7 @@ struct Tuple {
     /// The words in which it has bits.
     words: Vec<u8>,
     /// By the words' values: entries, from the highest priority down.
-    entries: FxHashMap<Box<[u64]>, Vec<(u16, EntryId)>>,
+    entries: HashMap<Box<[u64]>, Vec<(u16, EntryId)>, Build>,
     /// How many entries there are of each priority.
     priorities: BTreeMap<u16, usize>,
 }
@@ -83,9 +82,9 @@ impl Table {
     }
 
     fn recall(&mut self, key: &Key) -> Option<EntryId> {
-        let mut hash = FxHasher::default();
+        let mut hash = Mixed::default();
         key.hash(&mut hash);
-        let at = hash.finish() as usize >> 7 & (REMEMBERED - 1);
+        let at = hash.finish() as usize & (REMEMBERED - 1);
         if let Some((version, known, found)) = self.remembered.get(at)
             && *version == self.version
             && known == key
@@ -148,7 +147,7 @@ impl Table {
             self.tuples.push(Tuple {
                 mask: pattern.mask,
                 words: pattern.mask.used(),
-                entries: FxHashMap::default(),
+                entries: HashMap::default(),
                 priorities: BTreeMap::new(),
             });
             self.tuples.len() - 1
