@@ -15,6 +15,7 @@ use crate::candidates::Candidates;
 use crate::changes::{Change, Others};
 use crate::connection::DataPlane;
 use crate::desired::{AccessPoint, DesiredGraph};
+use crate::instance::Instance;
 use crate::mtu;
 use crate::node::Node;
 use crate::perform::Refusals;
@@ -194,11 +195,8 @@ impl<D: DataPlane> Node<D> {
         }
         let is_wrong = |o: &Option<Result<_, _>>| matches!(o, Some(Err(_)));
         if !(how.together && outcomes.iter().any(is_wrong)) {
-            let graphs = proposals.iter().map(|p| (p.graph.id.clone(), p.graph.clone()));
-            let graphs: BTreeMap<String, Arc<DesiredGraph>> = graphs.collect();
-            self.edit(|v| v.proposed.extend(graphs.clone()));
             let done = self.propose(change, &view, &mut proposals, &how, &mut outcomes).await;
-            self.edit(|v| v.proposed.retain(|id, _| !graphs.contains_key(id)));
+            self.edit(|v| proposals.iter().for_each(|p| drop(v.proposed.remove(&p.graph.id))));
             done?;
         }
         let failed = how.together && outcomes.iter().any(is_wrong);
@@ -238,6 +236,8 @@ impl<D: DataPlane> Node<D> {
         let note = how.note.clone();
         let revisions = self.blocking(move |store| store.propose(&graphs, &note)).await?;
         proposals.iter_mut().zip(revisions).for_each(|(p, revision)| p.revision = revision);
+        let entry = |p: &Proposal| Entry { graph: p.graph.clone(), revision: p.revision, pending: true };
+        self.edit(|v| v.proposed.extend(proposals.iter().map(|p| (p.graph.id.clone(), entry(p)))));
 
         let refused = match self.try_out(change, view, proposals, how).await {
             Ok(refused) => refused,
@@ -261,6 +261,7 @@ impl<D: DataPlane> Node<D> {
                 v.graphs.insert(p.graph.id.clone(), entry);
                 v.failures.remove(&p.graph.id);
                 v.to_roll_back.remove(&p.graph.id);
+                v.starting.remove(&p.graph.id);
                 v.drift.remove(&p.graph.id);
             }
             v.faults.clone_from(change.faults());
@@ -400,6 +401,18 @@ impl<D: DataPlane> Node<D> {
                     None => d.graph,
                 };
                 let chosen = candidates.choose(&document, left, &|f| running?.image_of(f));
+                // A source that cannot be asked now keeps nobody from changing what runs from it.
+                let kept = |source: &Source| {
+                    let same = |i: &&Instance| i.spec.source().as_ref() == Some(source);
+                    running?.instances.iter().find(same).map(|i| i.spec.digest.clone())
+                };
+                let resolve = |source: &Source| {
+                    resolve(source).or_else(|e| {
+                        let digest = kept(source).ok_or_else(|| e.clone())?;
+                        tracing::warn!("graph {id} stays at {digest} of {source}: {e}");
+                        Ok(digest)
+                    })
+                };
                 let graph = chosen.and_then(|c| DesiredGraph::of_chosen(&document, c, &proofs, &resolve));
                 let graph = graph.and_then(|g| mtu::check(&g).map(|()| g));
                 let whole = |g| Arc::new(DesiredGraph { text: d.text, owner: d.owner, ..g });
@@ -449,11 +462,18 @@ fn refuse_taken_names(view: &View, graph: &mut Result<Arc<DesiredGraph>, ApplyEr
     let new = |p: &AccessPoint| before.is_none_or(|b| b.iter().all(|own| own.interface != p.interface));
     let hosts = g.attachments.iter().enumerate().filter(|(_, p)| new(p));
     let taken = hosts.filter_map(|(i, p)| {
-        let name = &p.host.as_ref()?.name;
-        weir_io::interface::mtu(name)?;
-        let what =
-            format!("there is an interface {name} already, and it is not the graph's: give another name");
-        Some(CompileError { at: format!("sffg.saps[{i}].host-stack.if-name"), what })
+        let host = p.host.as_ref()?;
+        let name = &host.name;
+        let at = |field: &str| format!("sffg.saps[{i}].host-stack.{field}");
+        if weir_io::interface::mtu(name).is_some() {
+            let what =
+                format!("there is an interface {name} already, and it is not the graph's: give another name");
+            return Some(CompileError { at: at("if-name"), what });
+        }
+        let (address, _) = host.ip?;
+        weir_io::tunnel::check_address(address).ok()?;
+        let what = format!("another interface of this node has the address {address}: give one of its own");
+        Some(CompileError { at: at("ip"), what })
     });
     let taken: Vec<CompileError> = taken.collect();
     if !taken.is_empty() {

@@ -290,7 +290,9 @@ mod tests {
         assert_eq!(find("good").as_deref(), Ok("good"));
         let e = find("bad").unwrap_err();
         assert!(e.contains("'bad' is broken") && e.contains("bad.yaml") && e.contains("prots"), "{e}");
-        assert_eq!(find("goad").unwrap_err(), "there is no image 'goad' here (did you mean 'good'?)");
+        let missing = find("goad").unwrap_err();
+        let reported = "there is no image 'goad' here (did you mean 'good'?); ";
+        assert!(missing.starts_with(reported) && missing.ends_with("see 'weir images'"), "{missing}");
 
         file("script.yaml", "name: script\nports: [a]\nclick: 'in_0 -> Frobnicate -> out_0;'\n");
         let images = Images::read(&[dir.path().into()], None).tried();

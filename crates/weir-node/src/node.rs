@@ -1,9 +1,10 @@
 //! The node: keeps desired graphs, and makes the data plane run them.
 
 mod build;
+mod settle;
 mod state;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
@@ -21,13 +22,12 @@ use crate::desired::DesiredGraph;
 use crate::images::Images;
 use crate::membership::Membership;
 use crate::metrics::Times;
-use crate::perform::{Runtime, StepError, WantedGraphs};
+use crate::perform::{Runtime, StepError};
 use crate::proof::{Proofs, follows_document};
 use crate::queries::core::Queries;
 use crate::queries::measure::Meter;
 use crate::resources::Resources;
 use crate::store::Store;
-use crate::view::Failure;
 use weir_api::events::Kind;
 use weir_auth::{Action, Principal};
 use weir_net::WireGuardKey;
@@ -86,6 +86,8 @@ pub struct Node<D> {
     pub membership: Membership,
     /// The queries that stand here.
     pub(crate) queries: Mutex<Queries>,
+    /// Graphs are to be brought to their state apart from the others.
+    pub(crate) unstarted: Notify,
     /// A query was set.
     pub(crate) queried: Notify,
     /// What the processor time of inline functions is reckoned from.
@@ -134,6 +136,7 @@ impl<D: DataPlane> Node<D> {
             membership: Membership::default(),
             queries: Mutex::new(queries),
             queried: Notify::new(),
+            unstarted: Notify::new(),
             meter: Mutex::default(),
         })
     }
@@ -234,6 +237,7 @@ impl<D: DataPlane> Node<D> {
             v.failures.remove(id);
             v.drift.remove(id);
             v.to_roll_back.remove(id);
+            v.starting.remove(id);
         });
         let done = match self.settle_if_new(change).await {
             Ok(true) => Ok(()),
@@ -302,19 +306,6 @@ impl<D: DataPlane> Node<D> {
         }
     }
 
-    /// Brings the data plane to the desired state if it is another process than before, or was lost; says whether.
-    pub(crate) async fn settle_if_new(&self, change: &mut Change<'_, D>) -> Result<bool, String> {
-        let settled = {
-            let view = self.view();
-            view.settled && view.to_roll_back.is_empty()
-        };
-        let new = change.is_new().await.map_err(|e| self.lost(e))?;
-        if settled && !new {
-            return Ok(false);
-        }
-        self.settle(change, false).await.map(|()| true)
-    }
-
     /// The data plane, or the store, was lost on the way.
     pub(crate) fn lost(&self, e: StepError) -> String {
         match e {
@@ -324,99 +315,6 @@ impl<D: DataPlane> Node<D> {
             }
             StepError::Store(e) => e.to_string(),
             StepError::Driver(e) => e,
-        }
-    }
-
-    /// As [`Node::converge`], as part of a change.
-    pub(crate) async fn settle(&self, change: &mut Change<'_, D>, retry: bool) -> Result<(), String> {
-        let owed: Vec<String> = self.view().to_roll_back.iter().cloned().collect();
-        if !owed.is_empty() && self.take_back(&owed).await.is_ok() {
-            self.edit(|v| v.to_roll_back.clear());
-        }
-        let before = self.view();
-        let mut next = View::clone(&before);
-        if retry {
-            next.failures.clear();
-        }
-        change.observe().await.map_err(|e| self.lost(e))?;
-        loop {
-            let mut unwanted = change.names();
-            // Whoever changes these brings them to their state.
-            unwanted.retain(|name| !change.is_under_way(name));
-            let mut wanted: WantedGraphs<'_> = unwanted.iter().map(|name| (name.as_str(), None)).collect();
-            let runs = next.graphs.iter().filter(|(id, _)| !next.failures.contains_key(*id));
-            let runs = runs.filter(|(id, _)| !change.is_under_way(id));
-            wanted.extend(runs.map(|(id, e)| (id.as_str(), Some(&*e.graph))));
-            let refused = change.perform(&wanted, Others::Wait).await.map_err(|e| self.lost(e))?;
-            if refused.is_empty() {
-                break;
-            }
-            let at_fault: BTreeSet<String> = refused.keys().cloned().collect();
-            for (id, errors) in refused {
-                next.failures.insert(id, Failure { reason: errors.join("; ") });
-            }
-            self.give_up_proposals(&mut next, &at_fault).await;
-        }
-        next.settled = true;
-        next.faults.clone_from(change.faults());
-        next.engine = change.process().unwrap_or_default();
-        next.drift = self.drift(change, &next).await;
-        let pending: Vec<String> =
-            next.graphs.iter().filter(|(_, e)| e.pending).map(|(id, _)| id.clone()).collect();
-        next.graphs.values_mut().for_each(|e| e.pending = false);
-        let events = changes(&before, &next);
-        self.edit(|v| *v = next);
-        self.bind_functions();
-        if !pending.is_empty() {
-            self.confirm(pending).await;
-        }
-        self.events.publish_all(events).await;
-        Ok(())
-    }
-
-    /// What handlers of graphs that run were written, beside their documents.
-    async fn drift(
-        &self,
-        runtime: &Runtime<D>,
-        view: &View,
-    ) -> BTreeMap<String, BTreeMap<(String, String), String>> {
-        let Some(engine) = runtime.process() else { return BTreeMap::new() };
-        let kept = self.blocking(move |store| store.drift(&engine)).await;
-        let mut drift: BTreeMap<String, BTreeMap<(String, String), String>> = BTreeMap::new();
-        match kept {
-            Ok(rows) => {
-                for [graph, function, handler, value] in rows {
-                    if view.graphs.contains_key(&graph) && !view.failures.contains_key(&graph) {
-                        drift.entry(graph).or_default().insert((function, handler), value);
-                    }
-                }
-            }
-            Err(e) => tracing::warn!("handler writes cannot be read: {e}"),
-        }
-        drift
-    }
-
-    /// Of the graphs at fault, those whose last change a crash cut short go back to what they were.
-    async fn give_up_proposals(&self, next: &mut View, at_fault: &BTreeSet<String>) {
-        for id in at_fault {
-            if !next.graphs.get(id).is_some_and(|e| e.pending) {
-                continue;
-            }
-            let names = [id.clone()];
-            match self.blocking(move |store| store.roll_back(&names)).await {
-                Ok(previous) => {
-                    next.failures.remove(id);
-                    let revision = next.graphs.get(id).map_or(1, |e| e.revision.saturating_sub(1));
-                    match previous.into_iter().next().flatten() {
-                        Some(graph) => {
-                            let entry = Entry { graph: Arc::new(graph), revision, pending: false };
-                            next.graphs.insert(id.clone(), entry);
-                        }
-                        None => drop(next.graphs.remove(id)),
-                    }
-                }
-                Err(e) => tracing::error!("graph {id} stays failed, its change cannot be taken back: {e}"),
-            }
         }
     }
 
@@ -448,16 +346,6 @@ impl<D: DataPlane> Node<D> {
     ) -> Result<T, StoreError> {
         blocking(&self.store, f).await
     }
-}
-
-/// What is told of graphs that fail, or run again.
-fn changes(before: &View, next: &View) -> Vec<NewEvent> {
-    let failed = next.failures.iter().filter(|(id, f)| before.failures.get(*id) != Some(f));
-    let failed = failed.map(|(id, f)| (Kind::Failed, id, f.reason.clone()));
-    let again =
-        before.failures.keys().filter(|id| !next.failures.contains_key(*id) && next.graphs.contains_key(*id));
-    let again = again.map(|id| (Kind::Recovered, id, "it runs again".to_owned()));
-    failed.chain(again).map(|(kind, id, text)| NewEvent { text, ..NewEvent::of(kind, Some(id)) }).collect()
 }
 
 /// Runs store work where it may wait for the disk.

@@ -1,6 +1,6 @@
 //! Carries out the steps of [`crate::reconcile`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
@@ -188,6 +188,19 @@ impl<D: DataPlane> Runtime<D> {
     /// All graphs that are known to run, or to have access points.
     pub fn names(&self) -> Vec<String> {
         self.known.iter().flat_map(|(_, running)| running.names()).map(str::to_owned).collect()
+    }
+
+    /// Those of these graphs of which functions are to be made, changed or removed.
+    pub fn with_functions(&self, wanted: &WantedGraphs<'_>) -> BTreeSet<String> {
+        let Some((_, running)) = &self.known else { return BTreeSet::new() };
+        let graph = |step: Step| match step {
+            Step::Create(Wanted::Function(i)) | Step::Update(Wanted::Function(i)) | Step::Shrink(i) => {
+                Some(i.id.graph)
+            }
+            Step::Remove(Known::Function(id, _)) => Some(id.graph),
+            _ => None,
+        };
+        reconcile(wanted, running).into_iter().filter_map(graph).collect()
     }
 
     /// The functions of these graphs that are to be brought to work before their switches, each with the kind that it has now.

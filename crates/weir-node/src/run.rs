@@ -258,6 +258,7 @@ pub async fn serve(
         }
     });
     let maintaining = tokio::spawn(maintain(node.clone(), wake));
+    let bringing_up = tokio::spawn(bring_up(node.clone()));
     let describing = tokio::spawn(domain::watch(node.clone()));
     let going_back = tokio::spawn(go_back(node.clone()));
     let querying = tokio::spawn(queries::watch(node.clone()));
@@ -269,6 +270,7 @@ pub async fn serve(
         joined.abort();
     }
     maintaining.abort();
+    bringing_up.abort();
     describing.abort();
     going_back.abort();
     querying.abort();
@@ -384,6 +386,21 @@ async fn go_back(node: Arc<Node<Engine>>) {
         to_the_end(async move { node.go_back(&graph, revision).await })
     };
     history::watch(store, &node.unconfirmed, go_back).await;
+}
+
+/// Brings up graphs that take their time, each by itself.
+async fn bring_up(node: Arc<Node<Engine>>) {
+    loop {
+        node.unstarted.notified().await;
+        for id in node.view().starting.clone() {
+            let node = node.clone();
+            tokio::spawn(async move {
+                if let Err(e) = node.bring_up(&id).await {
+                    tracing::warn!("graph {id} is not in its desired state yet: {e}");
+                }
+            });
+        }
+    }
 }
 
 /// Keeps the data plane in the desired state.

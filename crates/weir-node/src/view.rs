@@ -46,7 +46,9 @@ pub struct View {
     /// The graphs.
     pub graphs: BTreeMap<String, Entry>,
     /// Graphs as changes under way would have them.
-    pub(crate) proposed: BTreeMap<String, Arc<DesiredGraph>>,
+    pub(crate) proposed: BTreeMap<String, Entry>,
+    /// Graphs that are brought to their state apart from the others, since functions of theirs have to be made.
+    pub(crate) starting: BTreeSet<String>,
     /// Those that cannot run.
     pub failures: BTreeMap<String, Failure>,
     /// Interfaces of access points that do not work, and why.
@@ -67,7 +69,7 @@ impl View {
         if let Some(f) = self.failures.get(id) {
             return State::Failed { reason: f.reason.clone() };
         }
-        if !self.settled {
+        if !self.settled || self.starting.contains(id) || !self.graphs.contains_key(id) {
             return State::Starting;
         }
         let places = self.graphs.get(id).into_iter().flat_map(|e| &e.graph.attachments);
@@ -85,7 +87,13 @@ impl View {
 impl View {
     /// The graphs as they are, and as changes under way would have them: some twice.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<DesiredGraph>> {
-        self.graphs.values().map(|e| &e.graph).chain(self.proposed.values())
+        self.graphs.values().chain(self.proposed.values()).map(|e| &e.graph)
+    }
+
+    /// The graphs, and those that are applied for the first time just now.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (&String, &Entry)> {
+        let new = self.proposed.iter().filter(|(id, _)| !self.graphs.contains_key(*id));
+        self.graphs.iter().chain(new)
     }
 
     /// Handler writes of a graph that its document does not have.

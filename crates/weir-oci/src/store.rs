@@ -28,8 +28,8 @@ const TIME: Duration = Duration::from_secs(15 * 60);
 pub struct Store {
     folder: PathBuf,
     registries: Registries,
-    /// Held while an image is brought in, each by itself: none is brought twice.
-    bringing: Mutex<BTreeMap<Digest, Arc<tokio::sync::Mutex<()>>>>,
+    /// Held while an image is brought in from a source: none is brought twice from one, and none waits for a slow one.
+    bringing: Mutex<BTreeMap<(Digest, String), Arc<tokio::sync::Mutex<()>>>>,
 }
 
 /// An image on this machine.
@@ -111,7 +111,7 @@ impl Store {
         let own = {
             let mut all = self.bringing.lock().unwrap_or_else(PoisonError::into_inner);
             all.retain(|_, held| Arc::strong_count(held) > 1);
-            all.entry(digest.clone()).or_default().clone()
+            all.entry((digest.clone(), source.to_string())).or_default().clone()
         };
         let _own = own.lock().await;
         if self.has(digest) {
@@ -124,8 +124,10 @@ impl Store {
                 Err(Error::invalid(source, format!("it did not come within {} minutes", TIME.as_secs() / 60)))
             }
         };
-        let done = done.and_then(|()| {
-            fs::rename(&partial, self.place(digest)).map_err(Error::io(format!("keep the image {source}")))
+        let done = done.and_then(|()| match fs::rename(&partial, self.place(digest)) {
+            // From another source meanwhile: by its digest it is the same.
+            Err(_) if self.has(digest) => Ok(()),
+            renamed => renamed.map_err(Error::io(format!("keep the image {source}"))),
         });
         // After a success there is none.
         _ = fs::remove_dir_all(&partial);

@@ -39,7 +39,7 @@ pub(super) fn owner(app: &App, caller: &Caller) -> Option<String> {
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Vec<GraphSummary>>, Problem> {
     caller.may(&Action::ListGraphs)?;
     let view = app.view();
-    let mut states = app.states(view.graphs.keys().map(String::as_str)).await;
+    let mut states = app.states(view.known().map(|(id, _)| id.as_str())).await;
     let text = |document: &serde_json::Value, key: &str| document.get(key)?.as_str().map(str::to_owned);
     let summary = |(id, e): (&String, &crate::node::Entry)| GraphSummary {
         id: id.clone(),
@@ -53,7 +53,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
         state: states.remove(id).unwrap_or(weir_api::status::State::Starting),
         drift: app.drift_of(id).len(),
     };
-    let seen = view.graphs.iter().filter(|(_, e)| caller.can(&Action::ListGraph(e.owned())));
+    let seen = view.known().filter(|(_, e)| caller.can(&Action::ListGraph(e.owned())));
     Ok(Json(seen.map(summary).collect()))
 }
 
@@ -389,7 +389,12 @@ pub(super) async fn delete(
     Path(id): Path<String>,
     condition: Precondition,
 ) -> Result<Response, Problem> {
-    let e = entry(&app, &caller, &id)?;
+    // One that is applied for the first time is removed when that has ended.
+    let new = app.view().proposed.get(&id).cloned();
+    let e = match app.graph(&id).or(new) {
+        Some(e) => e,
+        None => entry(&app, &caller, &id)?,
+    };
     caller.may(&Action::DeleteGraph(e.owned()))?;
     caller.before(e.tag());
     let (graph, owner) = (id.clone(), owner(&app, &caller));

@@ -230,12 +230,20 @@ fn a_script_that_takes_its_time_holds_up_no_other_graph() {
     // What the first is about to have is not another's.
     let taken = node.weir(&["apply", &other("lan")]).fails(1);
     assert!(taken.contains("lan"), "{taken}");
-    let listed = node.weir(&["ps"]).ok();
-    assert!(listed.contains("other") && !listed.contains(&id), "{listed}");
-    assert!(first.runs());
+    let listed = node.weir(&["--json", "ps"]).json();
+    let state =
+        |id: &str| listed.as_array().unwrap().iter().find(|g| g["id"] == id).unwrap()["state"].clone();
+    assert_eq!((state("other"), state(&id)), ("running".into(), "starting".into()));
+    // What is begun is removed when it has come to its end.
+    let mut removed = lab.ns("node").spawn_weir(&["delete", &id]);
+    assert!(first.runs() && removed.runs());
     lab.write("may-start", "");
     let said = first.wait();
     assert_eq!(said.code, 0, "{}", said.stderr);
+    lab.write("may-stop", "");
+    assert_eq!(removed.wait().code, 0);
+    std::fs::remove_file(&stop).unwrap();
+    node.weir(&["apply", &slow]).ok();
     until_pings(&client, "10.0.0.2");
 
     let mut first = lab.ns("node").spawn_weir(&["delete", &id]);
@@ -251,6 +259,51 @@ fn a_script_that_takes_its_time_holds_up_no_other_graph() {
     assert_eq!((first.wait().code, again.wait().code), (0, 0));
     until_pings(&client, "10.0.0.2");
     node.weir(&["delete", &id]).ok();
+    assert_eq!(left(&lab), Vec::<String>::new());
+    node.end();
+}
+
+#[test]
+fn a_node_that_begins_with_a_function_that_takes_its_time_has_its_other_graphs_at_once() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (client, _server) = one_network(&lab);
+    lab.link(("node", "more"), ("client", "eth1"));
+    lab.link(("node", "most"), ("server", "eth1"));
+    lab.ip("client", "addr add 10.0.1.1/24 dev eth1");
+    lab.ip("server", "addr add 10.0.1.2/24 dev eth1");
+    let wait = format!("while [ -e {} ]; do sleep 0.05; done\n{BRIDGE}", lab.path("wait"));
+    let images = image(&lab, "slow", "", &[("start", &wait)]);
+    let node = Node::start_with(&lab, &["--images", &images, "--stop-engine"]);
+    let (id, other) = (lab.name("g"), lab.name("other"));
+    node.weir(&["apply", &graph(&lab, "slow", "")]).ok();
+    let text = std::fs::read_to_string(graph_of(&lab, "name: 'null'")).unwrap();
+    let text = text
+        .replace(&id, &other)
+        .replace("if-name: lan", "if-name: more")
+        .replace("if-name: wan", "if-name: most");
+    let inline = lab.write("other.yaml", text);
+    node.weir(&["apply", &inline]).ok();
+    until_pings(&client, "10.0.0.2");
+    until_pings(&client, "10.0.1.2");
+    lab.write("wait", "");
+    node.end();
+
+    let node = Node::start_with(&lab, &["--images", &images, "--stop-engine"]);
+    until_pings(&client, "10.0.1.2");
+    let state = |id: &str| {
+        let list = node.weir(&["--json", "ps"]).json();
+        let entry = list.as_array().unwrap().iter().find(|g| g["id"] == id).cloned().unwrap_or_default();
+        entry["state"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!((state(&id), state(&other)), ("starting".to_owned(), "running".to_owned()));
+    node.weir(&["delete", &other]).ok();
+    node.weir(&["apply", &inline]).ok();
+    assert_eq!(state(&id), "starting");
+    std::fs::remove_file(lab.path("wait")).unwrap();
+    until("it works", || state(&id) == "running");
+    until_pings(&client, "10.0.0.2");
+    node.weir(&["delete", &id]).ok();
+    node.weir(&["delete", &other]).ok();
     assert_eq!(left(&lab), Vec::<String>::new());
     node.end();
 }
