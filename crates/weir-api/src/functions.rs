@@ -1,5 +1,7 @@
 //! Functions: what runs in them, their life, and moving them to other nodes.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -41,6 +43,80 @@ pub struct FunctionLife {
 pub struct LifeChange {
     /// What it is to do with packets.
     pub state: Life,
+}
+
+/// What a node does of a move, all at once. Parts come in the order of the fields.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MoveStep {
+    /// The graph's entity tag: nothing is done if it has another one.
+    pub tag: String,
+    /// What a function that is stopped is to know: rounds of its state from elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub give: Option<GivenState>,
+    /// Access points, and how many packets have to have come by each since it is there. They are waited for, but not for long.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub await_packets: BTreeMap<String, u64>,
+    /// Functions of the controller's that lead packets to one of two places, from now on to the second.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turn: Vec<String>,
+    /// A function, about to move, that is stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<String>,
+    /// A function, about to move, that goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub go: Option<String>,
+    /// Access points of which it is said how many packets went out by them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub count: Vec<String>,
+    /// The function of which it is said how many packets wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub life: Option<String>,
+    /// A round of the state of a function that is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub take: Option<TakenState>,
+}
+
+/// A round of a function's state that it is given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GivenState {
+    /// The function.
+    pub function: String,
+    /// The round, as it was taken.
+    pub round: String,
+}
+
+/// A round of a function's state that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TakenState {
+    /// The function.
+    pub function: String,
+    /// Whether all is asked for, and not only what changed since the round before.
+    pub first: bool,
+    /// Whether the function is stopped, so that packets and timers go as well.
+    pub last: bool,
+}
+
+/// What came of a step of a move.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MoveStepDone {
+    /// Packets that were awaited and have not come, by access point.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub missing: BTreeMap<String, u64>,
+    /// How many packets went out by each access point.
+    #[serde(default)]
+    pub counted: BTreeMap<String, u64>,
+    /// Packets that wait before the function.
+    #[serde(default)]
+    pub waiting: u64,
+    /// Packets for which there was no space there.
+    #[serde(default)]
+    pub dropped: u64,
+    /// The round of the state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round: Option<String>,
 }
 
 /// Where a function is to go.

@@ -16,6 +16,7 @@ use weir_model::value::{Id, PublicKey};
 
 use crate::links::{Link, path, usable};
 use crate::migrate::core::{Moving, Stage};
+use crate::migrate::turns::{Turns, turn_port};
 
 /// The numbers of tunnels between nodes: the upper half of what VXLAN has. Documents have the lower half.
 pub(crate) const NUMBERS: std::ops::RangeInclusive<u32> = 0x80_0000..=0xff_ffff;
@@ -202,12 +203,30 @@ fn whereabouts<'n>(
 ) -> Vec<(&'n String, Option<FunctionState>)> {
     let Some(m) = moving.filter(|m| m.function == f.id.as_str()) else { return vec![(node, f.state)] };
     let stopped = Some(FunctionState::Stopped);
+    // One that does not work anyway need not stop at a word.
+    let moving = match f.state {
+        None | Some(FunctionState::Running) => Some(FunctionState::Moving),
+        _ => stopped,
+    };
     match m.stage {
-        Stage::Prepared => vec![(&m.from, f.state), (&m.to, stopped)],
-        Stage::Turned => vec![(&m.from, stopped), (&m.to, stopped)],
+        Stage::Prepared => vec![(&m.from, f.state.or(Some(FunctionState::Running))), (&m.to, stopped)],
+        Stage::Ready | Stage::Turned => vec![(&m.from, moving), (&m.to, moving)],
         // What waits there goes on.
         Stage::Arrived => vec![(node, f.state.or(Some(FunctionState::Running)))],
     }
+}
+
+/// What the nodes behind tunnels do with what comes out of them, by the tunnels' numbers.
+type Onward = BTreeMap<u32, (String, PortRef)>;
+
+/// Where packets are sent that are to go by these tunnels, one after the other, to a place.
+fn lead(hops: &[Tunnel], place: &PortRef, onward: &mut Onward) -> Result<PortRef, DocErrors> {
+    let ids = hops.iter().map(|t| sap_id(t.number)).collect::<Result<Vec<_>, _>>()?;
+    for (i, hop) in hops.iter().enumerate() {
+        let next = ids.get(i + 1).map_or_else(|| place.clone(), |id| PortRef::Sap(id.clone()));
+        onward.insert(hop.number, (hop.to.clone(), next));
+    }
+    Ok(ids.into_iter().next().map_or_else(|| place.clone(), PortRef::Sap))
 }
 
 /// Splits a graph. Tunnels over links that encrypt are so by `keys`. A function that is `moving` is at two nodes as long as it has not arrived.
@@ -250,8 +269,8 @@ pub fn split(
     }
     let links = &usable(links, &graph.placement)[..];
     let mut tunnels = Tunnels { links, before, taken, made: Vec::new() };
-    // What the nodes behind a tunnel do with what comes out of it.
-    let mut onward: BTreeMap<u32, (String, PortRef)> = BTreeMap::new();
+    let mut turns = Turns::default();
+    let mut onward = Onward::new();
     let bad = |node: &String| {
         let node = node.clone();
         move |what| SplitError::Part { node, what }
@@ -265,6 +284,20 @@ pub fn split(
             for output in &mut rule.actions.output_to_port {
                 let place = output.clone();
                 let at = places.node(&place).ok_or_else(|| nowhere(&place))?;
+                if let Some(m) = moving.filter(|m| m.turns() && m.is_of(&place) && !m.is_of(from)) {
+                    let turn = turns.of(graph, node, &place).map_err(bad(node))?;
+                    for (port, to) in [("old", &m.from), ("new", &m.to)] {
+                        let first = if to == node {
+                            place.clone()
+                        } else {
+                            let hops = tunnels.to(node, to, &place)?;
+                            lead(&hops, &place, &mut onward).map_err(bad(node))?
+                        };
+                        turns.leads(graph, node, &turn, (port, first)).map_err(bad(node))?;
+                    }
+                    *output = turn_port(&turn, "in").map_err(bad(node))?;
+                    continue;
+                }
                 // Where packets go, and behind it where else tunnels have to lead.
                 let ends = match moving.filter(|m| m.is_of(&place)) {
                     Some(m) if m.is_of(from) && m.nodes().is_some() => vec![node],
@@ -276,20 +309,19 @@ pub fn split(
                         continue;
                     }
                     let hops = tunnels.to(node, to, &place)?;
-                    let ids = hops.iter().map(|t| sap_id(t.number)).collect::<Result<Vec<_>, _>>();
-                    let ids = ids.map_err(bad(node))?;
-                    for (i, hop) in hops.iter().enumerate() {
-                        let next =
-                            ids.get(i + 1).map_or_else(|| place.clone(), |id| PortRef::Sap(id.clone()));
-                        onward.insert(hop.number, (hop.to.clone(), next));
-                    }
-                    if let Some(first) = ids.into_iter().next().filter(|_| i == 0) {
-                        *output = PortRef::Sap(first);
+                    let first = lead(&hops, &place, &mut onward).map_err(bad(node))?;
+                    if i == 0 {
+                        *output = first;
                     }
                 }
             }
             parts.entry(node.clone()).or_insert_with(empty).flowrules.push(rule);
         }
+    }
+    for (node, turn) in turns.made {
+        let part = parts.entry(node).or_insert_with(empty);
+        part.functions.push(turn.function);
+        part.flowrules.extend(turn.rules);
     }
     for tunnel in &tunnels.made {
         for node in [&tunnel.from, &tunnel.to] {
@@ -449,23 +481,35 @@ flowrules:
         };
         let stage = |stage, before: &Split| {
             let had = Had { tunnels: &before.tunnels, taken: &none };
-            let places = places(if stage == Stage::Prepared || stage == Stage::Turned { "n2" } else { "n1" });
+            let places = places(if stage == Stage::Arrived { "n1" } else { "n2" });
             split(&graph, &places, &links, &Keys::new(), had, Some(&moving(stage))).unwrap()
         };
-        let stopped = Some(Some(FunctionState::Stopped));
+        let said = |state| Some(Some(state));
+        let stopped = said(FunctionState::Stopped);
         let prepared = stage(Stage::Prepared, &first);
-        assert_eq!((at(&prepared, "n2"), at(&prepared, "n1")), (Some(None), stopped));
+        assert_eq!((at(&prepared, "n2"), at(&prepared, "n1")), (said(FunctionState::Running), stopped));
         // All that led to it leads there as before, by the same tunnels.
         assert!(first.tunnels.iter().all(|t| prepared.tunnels.contains(t)));
         assert_eq!(rules(&prepared.parts["n1"])[0], "sap:lan to sap:tunnel-800000");
-        let turned = stage(Stage::Turned, &prepared);
-        assert_eq!((at(&turned, "n2"), at(&turned, "n1")), (stopped, stopped));
+        let ready = stage(Stage::Ready, &prepared);
+        let moving_state = said(FunctionState::Moving);
+        assert_eq!((at(&ready, "n2"), at(&ready, "n1")), (moving_state, moving_state));
         let by_number =
             |s: &Split| s.tunnels.iter().map(|t| (t.number, t.clone())).collect::<BTreeMap<_, _>>();
-        assert_eq!(by_number(&turned), by_number(&prepared), "a turn changes no tunnel");
-        assert_eq!(rules(&turned.parts["n1"])[0], "sap:lan to sf:fw:in");
-        // What is still under way to the old place gets there.
-        assert!(rules(&turned.parts["n2"]).contains(&"sap:tunnel-800000 to sf:fw:in".to_owned()));
+        assert_eq!(by_number(&ready), by_number(&prepared), "no tunnel is another one");
+        // Where packets come in, one word leads them from the old place to the new one.
+        let at_n1 = rules(&ready.parts["n1"]);
+        for rule in
+            ["sap:lan to sf:turn-0:in", "sf:turn-0:old to sap:tunnel-800000", "sf:turn-0:new to sf:fw:in"]
+        {
+            assert!(at_n1.contains(&rule.to_owned()), "{at_n1:?}");
+        }
+        let turn = ready.parts["n3"].functions.iter().find(|f| f.id.as_str() == "turn-1").unwrap();
+        assert_eq!(turn.click.as_deref(), Some(crate::migrate::turns::CLICK));
+        // What the function sends to itself stays where it is, and what is under way to the old place gets there.
+        assert!(rules(&ready.parts["n2"]).contains(&"sap:tunnel-800000 to sf:fw:in".to_owned()));
+        let turned = stage(Stage::Turned, &ready);
+        assert_eq!(turned, ready, "a turn takes no other parts");
         let arrived = stage(Stage::Arrived, &turned);
         assert_eq!((at(&arrived, "n2"), at(&arrived, "n1")), (None, Some(Some(FunctionState::Running))));
         assert!(arrived.tunnels.iter().all(|t| turned.tunnels.contains(t)), "and no new ones at the end");

@@ -330,6 +330,9 @@ impl Connection {
                 | Command::Restore { .. }
                 | Command::Export { .. }
                 | Command::Import { .. }
+                | Command::ExportRound { .. }
+                | Command::ImportRound { .. }
+                | Command::Exchange { .. }
         );
         if changes {
             return self.change(Request { id, command });

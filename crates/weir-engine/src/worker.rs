@@ -1,10 +1,11 @@
 //! The engine's thread, and how others talk to it.
 
+use std::collections::HashMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,11 +14,13 @@ use weir_io::inbox::{self, inbox};
 use weir_io::interface::Method;
 use weir_plan::{Classes, Fast, PlanError};
 use weir_protocol::{Answer, Command, Event};
+use weir_table::Frozen;
 
 use crate::engine::Engine;
 use crate::executor::ExecutorKind;
 use crate::instance::Instance;
 use crate::library::{Code, Gate, Library, Made, Progress};
+use crate::router::rounds::{Look, Round};
 use crate::threads::{Threads, bind, panic_text, troubled};
 use crate::watch::{Listener, TraceRequest};
 
@@ -53,7 +56,22 @@ enum Message {
         reply: Sender<Outcome>,
     },
     Cancel(u64),
+    Look {
+        graph: String,
+        function: String,
+        last: bool,
+        reply: Sender<Result<Look, String>>,
+    },
+    Absorb {
+        graph: String,
+        function: String,
+        round: Box<Round>,
+        reply: Sender<Result<(), String>>,
+    },
 }
+
+/// Functions' tables as they were at the last round of their state, by graph and function.
+type Looks = Arc<Mutex<HashMap<(String, String), Frozen>>>;
 
 /// Options of a worker.
 #[derive(Debug, Clone, Copy)]
@@ -105,6 +123,7 @@ pub struct Handle {
     library: Library,
     executor: ExecutorKind,
     huge_pages: Option<Arc<Once>>,
+    looks: Looks,
     started: u64,
 }
 
@@ -144,6 +163,7 @@ impl Worker {
             library: Library::new(options.executor == ExecutorKind::Compiled, options.profile, gate)?,
             executor: options.executor,
             huge_pages: options.huge_pages.then(|| Arc::new(Once::new())),
+            looks: Looks::default(),
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
         };
         let (pinned, is_pinned) = channel();
@@ -186,8 +206,44 @@ impl Handle {
             Command::Load { graph, config, file, tag, scope, memory } => {
                 self.load(Load { graph, config, file, tag, scope, memory })
             }
-            command => self.ask(|reply| Message::Command(command, reply))?,
+            Command::ExportRound { graph, function, first, last } => {
+                self.export_round(graph, function, first, last)
+            }
+            Command::ImportRound { graph, function, round } => self.import_round(&graph, &function, &round),
+            command => {
+                if let Command::Unload { graph } = &command {
+                    self.looks().retain(|(of, _), _| of != graph);
+                }
+                self.ask(|reply| Message::Command(command, reply))?
+            }
         }
+    }
+
+    fn looks(&self) -> MutexGuard<'_, HashMap<(String, String), Frozen>> {
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tables are copied by the thread that moves packets; what changed is found out and written down by this one.
+    fn export_round(&self, graph: String, function: String, first: bool, last: bool) -> Outcome {
+        let key = (graph.clone(), function.clone());
+        let before = self.looks().remove(&key).filter(|_| !first);
+        if !first && before.is_none() {
+            return Err(vec![format!("there was no round of function '{function}' before")]);
+        }
+        let look = self.ask(|reply| Message::Look { graph, function, last, reply })?.map_err(|e| vec![e])?;
+        let text = look.written(before.as_ref()).map_err(|e| vec![e])?;
+        if !last {
+            self.looks().insert(key, look.frozen);
+        }
+        Ok(Answer::Text { text })
+    }
+
+    fn import_round(&self, graph: &str, function: &str, round: &str) -> Outcome {
+        for piece in Round::read(round).map_err(|e| vec![e])?.pieces() {
+            let (graph, function, round) = (graph.to_owned(), function.to_owned(), Box::new(piece));
+            self.ask(|reply| Message::Absorb { graph, function, round, reply })?.map_err(|e| vec![e])?;
+        }
+        Ok(Answer::Nothing)
     }
 
     /// Starts a trace, a capture or a subscription; `key` is for [`cancel`](Handle::cancel).
@@ -348,6 +404,12 @@ impl Loop {
                     self.engine.use_code(&graph, code);
                 }
             }
+            Message::Look { graph, function, last, reply } => {
+                let _ = reply.send(self.engine.look(&graph, &function, last));
+            }
+            Message::Absorb { graph, function, round, reply } => {
+                let _ = reply.send(self.engine.absorb(&graph, &function, *round));
+            }
             Message::Stream { key, command, listener, reply } => {
                 let _ = reply.send(self.stream(key, command, listener));
             }
@@ -388,6 +450,10 @@ impl Loop {
             Command::Import { graph, function, state } => {
                 engine.import(&graph, &function, &state).map(|()| Answer::Nothing).map_err(one)
             }
+            Command::Exchange { graph, writes, holds, reads } => engine
+                .exchange(&graph, &writes, &holds, &reads)
+                .map(|texts| Answer::Texts { texts })
+                .map_err(one),
             Command::Restore { graph, snapshot } => {
                 engine.restore(&graph, snapshot).map(|()| Answer::Nothing).map_err(one)
             }
@@ -395,6 +461,8 @@ impl Loop {
             | Command::Load { .. }
             | Command::Trace { .. }
             | Command::Capture { .. }
+            | Command::ExportRound { .. }
+            | Command::ImportRound { .. }
             | Command::Subscribe
             | Command::Cancel { .. }
             | Command::Shutdown => Err(vec!["this command is not for the worker".to_owned()]),

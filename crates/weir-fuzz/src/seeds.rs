@@ -292,6 +292,18 @@ pub(crate) fn control_lines() -> Vec<Vec<u8>> {
         Command::Restore { graph: graph(), snapshot: serde_json::json!({ "tables": [1.5, null, "x"] }) },
         Command::Export { graph: graph(), function: "f".into() },
         Command::Import { graph: graph(), function: "f".into(), state: "weir-state 1 sha256:00\n{}".into() },
+        Command::ExportRound { graph: graph(), function: "f".into(), first: true, last: false },
+        Command::ImportRound {
+            graph: graph(),
+            function: "f".into(),
+            round: "weir-round 1 sha256:00\n{}".into(),
+        },
+        Command::Exchange {
+            graph: graph(),
+            writes: vec![("s.switch".into(), "1".into())],
+            holds: vec![("f".into(), true)],
+            reads: vec!["c.count".into()],
+        },
         Command::Trace { graph: graph(), filter: "tcp".into(), count: 3, functions: Vec::new() },
         Command::Capture {
             graph: graph(),

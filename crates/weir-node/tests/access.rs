@@ -109,7 +109,7 @@ const QUERY: &str = r#"{"ask": {"measure": "mem_util", "graph": "fw"}, "every": 
 /// Every route, a request of it about graph fw of tenant acme, and who may: the operator, a reader of everything, acme, a reader
 /// of acme's, acme limited to the graph, acme limited to function fw of it, and the tenant evil. Who has no login may nothing but
 /// what is `open`. A request that is allowed need not succeed: it may be wrong otherwise.
-const ROUTES: [(&str, &str, &str, &str); 52] = [
+const ROUTES: [(&str, &str, &str, &str); 53] = [
     ("delete /graphs/{id}", "/graphs/fw", "", "x - x - x - -"),
     ("delete /keys/{name}", "/keys/nobody", "", "x - - - - - -"),
     ("delete /tenants/{name}", "/tenants/nobody", "", "x - - - - - -"),
@@ -172,6 +172,7 @@ const ROUTES: [(&str, &str, &str, &str); 52] = [
     ("post /graphs", "/graphs", "GRAPH", "x - x - x - -"),
     ("post /metrics/token", "/metrics/token", "", "x - - - - - -"),
     ("post /graphs/{id}/confirm", "/graphs/fw/confirm", "", "x - x - x - -"),
+    ("post /graphs/{id}/move-step", "/graphs/fw/move-step", "{}", "x - x - x - -"),
     ("post /graphs/{id}/rollback", "/graphs/fw/rollback?revision=1", "", "x - x - x - -"),
     ("post /graphs/{id}/capture", "/graphs/fw/capture", "{}", "x x x x x - -"),
     ("post /graphs/{id}/trace", "/graphs/fw/trace", "{}", "x x x x x - -"),

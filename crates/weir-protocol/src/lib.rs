@@ -124,6 +124,42 @@ pub enum Command {
         /// From [`Command::Export`].
         state: String,
     },
+    /// A round of the state of a function that is to go on in another graph: all that is in its tables, or what changed there since the round before.
+    /// Answer: [`Answer::Text`].
+    ExportRound {
+        /// Name of the graph.
+        graph: String,
+        /// What names of the function's elements begin with.
+        function: String,
+        /// Whether it is the first round, of all that there is.
+        first: bool,
+        /// Whether it is the last one, in which packets and timers go as well; the function is to be stopped.
+        last: bool,
+    },
+    /// Does to a function that is stopped what a round says. If it fails, the function may have a part of it.
+    ImportRound {
+        /// Name of the graph.
+        graph: String,
+        /// What names of the function's elements begin with.
+        function: String,
+        /// From [`Command::ExportRound`].
+        round: String,
+    },
+    /// Writes handlers, stops functions or lets them go on, and reads handlers, in this order. When they are read, what was sent before the writes and
+    /// stops has left the graph. Answer: [`Answer::Texts`].
+    Exchange {
+        /// Name of the graph.
+        graph: String,
+        /// Handlers, and what to write.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        writes: Vec<(String, String)>,
+        /// What names of a function's elements begin with, and whether it is stopped from now on.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        holds: Vec<(String, bool)>,
+        /// Handlers.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        reads: Vec<String>,
+    },
     /// Follows the next packets that match. Events: [`Event::Trace`].
     Trace {
         /// Name of the graph.
@@ -226,6 +262,11 @@ pub enum Answer {
     Text {
         /// The text.
         text: String,
+    },
+    /// Texts of several handlers.
+    Texts {
+        /// In the order in which they were asked for.
+        texts: Vec<String>,
     },
     /// State as plain data.
     Snapshot {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use weir_api::domain::{Domain, Endpoint};
+use weir_api::functions::{MoveStep, MoveStepDone};
 use weir_api::mark::Mark;
 
 /// A graph on a node.
@@ -32,11 +33,21 @@ pub enum Life {
     Stopped,
 }
 
-/// What the function of a document, without the outer `sffg`, does with packets, if it has one.
-pub fn life(document: &Value) -> Option<Life> {
-    let function = document.get("SFs")?.as_array()?.first()?;
-    let stopped = function.get("state").and_then(Value::as_str) == Some("stopped");
-    Some(if stopped { Life::Stopped } else { Life::Runs })
+/// What a document, without the outer `sffg`, says of its function, if it has one. Others are the controller's.
+fn said(document: &Value) -> Option<&str> {
+    let functions = document.get("SFs")?.as_array()?;
+    let function = functions.iter().find(|f| f.get("id").and_then(Value::as_str) == Some("f"))?;
+    Some(function.get("state").and_then(Value::as_str).unwrap_or("running"))
+}
+
+/// What the function of a document does with packets, if it has one; `before` is what it did.
+fn life(document: &Value, before: Option<Life>) -> Option<Life> {
+    Some(match said(document)? {
+        "stopped" => Life::Stopped,
+        // It is as it was, and stopped if it was not there.
+        "moving" => before.unwrap_or(Life::Stopped),
+        _ => Life::Runs,
+    })
 }
 
 /// What outlives the daemon.
@@ -118,6 +129,7 @@ impl Node {
                     "id": id, "name": id, "revision": 1, "tag": g.tag, "owner": as_owner, "functions": 0, "state": "running",
                 })
             }).collect()),
+            (&Method::POST, path) if path.ends_with("/move-step") => (self.move_step(path, body), None),
             (method, path) if path.contains("/functions/") => (self.function(method, path, body), None),
             (&Method::GET, path) if path.ends_with("/status") => none(json!({
                 "id": "", "name": "", "state": "running", "functions": [], "links": [],
@@ -155,6 +167,54 @@ impl Node {
         }
     }
 
+    /// A part of a move.
+    fn move_step(&mut self, path: &str, body: &str) -> Said {
+        let id = path.split('/').nth(2).unwrap_or_default();
+        let Ok(step) = serde_json::from_str::<MoveStep>(body) else {
+            return problem(StatusCode::BAD_REQUEST, "this is no step of a move");
+        };
+        let Some(held) = self.disk.graphs.get_mut(id) else {
+            return problem(StatusCode::NOT_FOUND, "there is no such graph");
+        };
+        if held.tag != step.tag {
+            return problem(StatusCode::PRECONDITION_FAILED, "the graph is another one by now");
+        }
+        let asked = [&step.stop, &step.go, &step.life].into_iter().any(Option::is_some);
+        if (asked || step.give.is_some() || step.take.is_some()) && held.life.is_none() {
+            return problem(StatusCode::NOT_FOUND, "there is no such function");
+        }
+        if let Some(give) = &step.give {
+            if held.life != Some(Life::Stopped) {
+                return problem(StatusCode::UNPROCESSABLE_ENTITY, "the function is not stopped");
+            }
+            held.state = give.round.parse().ok();
+        }
+        let becomes = step.stop.map(|_| Life::Stopped).or(step.go.map(|_| Life::Runs));
+        if let Some(life) = becomes {
+            let whole: Value = serde_json::from_str(&held.document).unwrap_or_default();
+            if said(&whole["sffg"]) != Some("moving") && held.life != Some(life) {
+                return problem(StatusCode::UNPROCESSABLE_ENTITY, "the function is not about to move");
+            }
+            held.life = Some(life);
+        }
+        let done = MoveStepDone {
+            counted: step.count.into_iter().map(|sap| (sap, 0)).collect(),
+            round: step.take.map(|_| held.state.unwrap_or_default().to_string()),
+            ..MoveStepDone::default()
+        };
+        (StatusCode::OK, json!(done).to_string())
+    }
+
+    /// The data plane ends, and another one begins: what functions do that are about to move is not known to it.
+    pub fn lose_data_plane(&mut self) {
+        for held in self.disk.graphs.values_mut() {
+            let whole: Value = serde_json::from_str(&held.document).unwrap_or_default();
+            if said(&whole["sffg"]) == Some("moving") {
+                held.life = Some(Life::Stopped);
+            }
+        }
+    }
+
     fn put(&mut self, id: &str, document: &str, refuses: bool) -> (Said, Option<Effect>) {
         let changed = |revision: u64, unchanged: bool| {
             (StatusCode::OK, json!({ "id": id, "revision": revision, "unchanged": unchanged }).to_string())
@@ -169,7 +229,8 @@ impl Node {
         let whole: Value = serde_json::from_str(document).unwrap_or_default();
         let version = version(&whole["sffg"]);
         let tag = format!("{}-{version}", self.disk.revision);
-        let life = life(&whole["sffg"]);
+        let before = self.disk.graphs.get(id).and_then(|g| g.life);
+        let life = life(&whole["sffg"], before);
         // A function that is stopped at first waits for the state of another; else it begins.
         let had = self.disk.graphs.get(id).filter(|g| g.life.is_some()).and_then(|g| g.state);
         let state = life.and_then(|l| had.or((l == Life::Runs).then_some(version)));

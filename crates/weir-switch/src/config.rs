@@ -139,7 +139,11 @@ fn gate(plan: &GraphPlan, p: &Port) -> Option<(String, Option<usize>)> {
     let f = plan.functions.get(function)?;
     let (state, capacity) = f.state?;
     let element = &f.element;
-    let stopped = if state == FunctionState::Stopped { "STOPPED true, " } else { "" };
+    let stopped = match state {
+        FunctionState::Stopped => "STOPPED true, ",
+        FunctionState::Moving => "STOPPED true, MOVING true, ",
+        FunctionState::Running | FunctionState::Bypass => "",
+    };
     let gate = format!("gate_{element}_{port} :: FunctionGate({element}, {stopped}CAPACITY {capacity})");
     // From each of two ports to the other, and from a single one back.
     let other = ports_of(plan, function).saturating_sub(1 + port);
@@ -223,6 +227,10 @@ mod tests {
         has(
             ", state: stopped",
             &["lsi [2] -> gate_sf_b_1 :: FunctionGate(sf_b, STOPPED true, CAPACITY 1000) -> [1] sf_b;"],
+        );
+        has(
+            ", state: moving",
+            &["gate_sf_b_1 :: FunctionGate(sf_b, STOPPED true, MOVING true, CAPACITY 1000) -> [1] sf_b;"],
         );
         has(
             ", state: running, fifo: 7",

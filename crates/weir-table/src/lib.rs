@@ -31,5 +31,5 @@ pub use row::{KeyMatch, Row};
 pub use rules::RulesView;
 pub use set::{EntryRef, LAST_TIME, MOST_SLACK, SLACK_SHIFT, TableSet, WINDOW, slack};
 pub use snapshot::{RestoreError, SetSnapshot, TableSnapshot};
-pub use table::{EditError, Table};
+pub use table::{Changes, EditError, Frozen, Table};
 pub use view::View;

@@ -65,7 +65,7 @@ impl Row {
 
 /// Numbers of 128 bits in formats whose numbers have 64, as JSON values: what is larger is written as text,
 /// `0x` and hexadecimal digits.
-mod number {
+pub(crate) mod number {
     use std::fmt;
 
     use serde::de::{Deserialize, Deserializer, Error, Visitor};
@@ -115,14 +115,14 @@ mod number {
         Ok(Number::deserialize(d)?.0)
     }
 
-    pub(super) mod list {
+    pub(crate) mod list {
         use super::{Deserialize, Deserializer, Number, Serializer};
 
-        pub(in super::super) fn serialize<S: Serializer>(all: &[u128], s: S) -> Result<S::Ok, S::Error> {
+        pub(crate) fn serialize<S: Serializer>(all: &[u128], s: S) -> Result<S::Ok, S::Error> {
             s.collect_seq(all.iter().map(|&v| Number(v)))
         }
 
-        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u128>, D::Error> {
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u128>, D::Error> {
             Ok(Vec::<Number>::deserialize(d)?.into_iter().map(|n| n.0).collect())
         }
     }

@@ -205,6 +205,11 @@ impl TableSet {
         }
     }
 
+    /// Sets the timer of a due entry again that is left alone for now: it is due again when it is looked at next.
+    pub fn postpone(&mut self, e: EntryRef) {
+        self.table_mut(e.table).arm_again(e.slot);
+    }
+
     /// Removes every entry of a table (an array: sets it to zeros). Held packets are freed, links to it end.
     pub fn clear(&mut self, table: u32) {
         self.table_mut(table).clear();

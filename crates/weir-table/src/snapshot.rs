@@ -12,7 +12,7 @@ use crate::table::EditError;
 
 /// A packet that an entry held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct HeldPacket {
+pub(crate) struct HeldPacket {
     /// With those in front that were stripped, and can come back.
     bytes: Vec<u8>,
     /// How many those are.
@@ -34,7 +34,7 @@ struct HeldPacket {
 }
 
 impl HeldPacket {
-    fn take(p: &Packet) -> HeldPacket {
+    pub(crate) fn take(p: &Packet) -> HeldPacket {
         let rel = |at: u32| i64::from(at) - i64::from(p.data());
         let mut whole = p.copy();
         let stripped = p.data().saturating_sub(p.floor());
@@ -56,7 +56,7 @@ impl HeldPacket {
         }
     }
 
-    fn make(&self) -> Result<Packet, NoSpace> {
+    pub(crate) fn make(&self) -> Result<Packet, NoSpace> {
         let mut p = Packet::from_bytes(&self.bytes)?;
         p.pull(self.stripped.min(self.bytes.len() as u32));
         let data = i64::from(p.data());
@@ -166,36 +166,39 @@ pub enum RestoreError {
 impl TableSet {
     /// The content of the tables as it is at `now`; `owner` names the owner of each table.
     pub fn snapshot(&self, now: u64, owner: impl Fn(u32) -> String) -> SetSnapshot {
+        self.snapshot_of(0..self.len() as u32, now, owner)
+    }
+
+    /// The same of some tables, in that order. Links to entries of others are left out.
+    pub fn snapshot_of(
+        &self,
+        which: impl IntoIterator<Item = u32>,
+        now: u64,
+        owner: impl Fn(u32) -> String,
+    ) -> SetSnapshot {
         let mut numbers: HashMap<EntryRef, (usize, usize)> = HashMap::new();
         let mut tables = Vec::new();
-        for t in 0..self.len() as u32 {
+        for t in which {
             let table = self.table(t);
             let mut entries = Vec::new();
             for (slot, mut row) in table.rows() {
                 let expires = table.expiry(slot);
                 row.ttl = (expires != 0).then(|| expires.saturating_sub(now).max(1));
-                numbers.insert(EntryRef { table: t, slot }, (t as usize, entries.len()));
-                entries.push((
-                    slot,
-                    Entry { row, held: table.held_packets(slot).map(HeldPacket::take).collect(), link: None },
-                ));
+                let e = EntryRef { table: t, slot };
+                numbers.insert(e, (tables.len(), entries.len()));
+                let held = table.held_packets(slot).map(HeldPacket::take).collect();
+                entries.push((e, Entry { row, held, link: None }));
             }
             tables.push((owner(t), table.decl().clone(), entries));
         }
-        let link = |table: usize, slot: u32| {
-            let partner = self.partner(EntryRef { table: table as u32, slot })?;
-            numbers.get(&partner).copied()
-        };
-        let tables = tables
-            .into_iter()
-            .enumerate()
-            .map(|(t, (owner, decl, entries))| TableSnapshot {
-                owner,
-                decl,
-                entries: entries.into_iter().map(|(slot, e)| Entry { link: link(t, slot), ..e }).collect(),
-            })
-            .collect();
-        SetSnapshot { tables }
+        let link = |e: EntryRef| numbers.get(&self.partner(e)?).copied();
+        let linked = |(e, entry): (EntryRef, Entry)| Entry { link: link(e), ..entry };
+        let tables = tables.into_iter().map(|(owner, decl, entries)| TableSnapshot {
+            owner,
+            decl,
+            entries: entries.into_iter().map(linked).collect(),
+        });
+        SetSnapshot { tables: tables.collect() }
     }
 
     /// Puts snapshot content into the tables that `place` names (snapshot table number, table number): what was

@@ -2,6 +2,7 @@
 
 mod answers;
 mod edit;
+mod rounds;
 mod time;
 
 use std::collections::{HashMap, VecDeque};
@@ -19,6 +20,7 @@ use crate::view::View;
 use crate::wheel::Wheel;
 
 pub use edit::EditError;
+pub use rounds::{Changes, Frozen};
 
 /// Rows of so many bytes stay in the caches.
 const SMALL_TABLE: usize = 256 << 10;

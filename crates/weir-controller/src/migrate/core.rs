@@ -3,10 +3,14 @@
 //! The store has the stage before anything is done for it, and each node's part of the graph follows from it: so whoever ends in between,
 //! and when, at most one of the two nodes has the function running, and after the next stages exactly one.
 //!
+//! From `Ready` to `Arrived` nodes get no other parts. All that packets wait for is words ([`exchange`](super::exchange)): parts say of the function
+//! that it is stopped if its data plane is lost and begins again.
+//!
 //! | stage | at the source | at the target | packets go to |
 //! |---|---|---|---|
 //! | `Prepared` | runs | stopped | the source |
-//! | `Turned` | stopped | stopped | the target; what is under way comes to the source |
+//! | `Ready` | runs, and stops at a word | stopped, and goes on at a word | the source, and at a word the target |
+//! | `Turned` | stops | stopped | the target; what is under way comes to the source |
 //! | `Arrived` | gone, or runs | runs, or gone | where it runs |
 
 use serde::{Deserialize, Serialize};
@@ -18,7 +22,9 @@ use weir_model::graph::PortRef;
 pub enum Stage {
     /// It is at the target too, and stopped there.
     Prepared,
-    /// It is stopped at both. Its state is copied.
+    /// It works with a copy of its state at the target that follows; all is ready for the turn.
+    Ready,
+    /// It stops, and what has changed of its state is copied. At both nodes it is stopped in the end.
     Turned,
     /// It is at one node only, and runs; before its ports packets may wait still.
     Arrived,
@@ -43,13 +49,17 @@ impl Moving {
         matches!(place, PortRef::Function { function, .. } if function.as_str() == self.function)
     }
 
-    /// Both nodes as long as it is at both, the one first that packets are sent to.
+    /// Both nodes as long as it is at both, the one first that packets are sent to at first.
     pub fn nodes(&self) -> Option<[&String; 2]> {
         match self.stage {
-            Stage::Prepared => Some([&self.from, &self.to]),
-            Stage::Turned => Some([&self.to, &self.from]),
+            Stage::Prepared | Stage::Ready | Stage::Turned => Some([&self.from, &self.to]),
             Stage::Arrived => None,
         }
+    }
+
+    /// Whether packets for it are led to one of both nodes by a word.
+    pub fn turns(&self) -> bool {
+        matches!(self.stage, Stage::Ready | Stage::Turned)
     }
 }
 
@@ -73,13 +83,14 @@ pub enum Next {
     Again,
 }
 
-/// What comes after a stage. Whether all that had to be done for it is known to be done: at `Prepared` and `Turned` each node has its part, at `Turned` the state
+/// What comes after a stage. Whether all that had to be done for it is known to be done: at `Prepared` and `Ready` each node has its part, at `Turned` the state
 /// is at the target, and at `Arrived` nothing waits. Who comes back after an end knows nothing to be done.
 pub fn next(stage: Stage, done: bool) -> Next {
     match (stage, done) {
-        (Stage::Prepared, true) => Next::Stage(Stage::Turned, End::Target),
+        (Stage::Prepared, true) => Next::Stage(Stage::Ready, End::Source),
+        (Stage::Ready, true) => Next::Stage(Stage::Turned, End::Target),
         // No packet was turned.
-        (Stage::Prepared, false) => Next::Over,
+        (Stage::Prepared | Stage::Ready, false) => Next::Over,
         (Stage::Turned, true) => Next::Stage(Stage::Arrived, End::Target),
         (Stage::Turned, false) => Next::Stage(Stage::Arrived, End::Source),
         (Stage::Arrived, true) => Next::Over,

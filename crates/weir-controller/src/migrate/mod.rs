@@ -1,30 +1,31 @@
 //! A function goes from a node to another while it works (Scylla paper, sections III.B and V.A; Weir keeps packets in order, which the paper does not).
 //!
-//! What comes when is decided in [`core`]. For each stage the graph is split anew, and nodes get their parts. Packets that were sent by the old
-//! paths before all nodes had turned are waited for: the access points of tunnels count what goes in and what comes out.
+//! What comes when is decided in [`core`]. For each stage the graph is split anew, and nodes get their parts. What packets wait for is in
+//! [`exchange`].
 
 pub mod core;
+mod exchange;
 #[cfg(test)]
 mod tests;
-mod under_way;
+pub(crate) mod turns;
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use futures_util::future::join_all;
 use weir_api::events::Kind;
 use weir_api::functions::{FunctionLife, Moved};
 use weir_api::problem::Problem;
-use weir_model::graph::{Function, PortRef, RunAs, ServiceGraph};
+use weir_model::graph::{Function, RunAs, ServiceGraph};
 use weir_model::nearest::nearest;
 use weir_rest::body::Document;
 
 use self::core::{End, Moving, Next, Stage, next};
+use self::exchange::Exchange;
 use crate::admit::{admit_move, in_parts};
 use crate::controller::Controller;
 use crate::fleet::segment;
-use crate::split::Tunnel;
 use crate::store::{DomainGraph, Stored};
 
 /// How often it is looked whether packets wait still where a function has arrived, and how many times.
@@ -40,15 +41,6 @@ impl Drop for Move<'_> {
     fn drop(&mut self) {
         self.controller.moves().remove(&self.graph);
     }
-}
-
-/// What came of copying the state.
-#[derive(Debug, Default)]
-struct Copied {
-    bytes: u64,
-    missing: u64,
-    waited: u64,
-    dropped: u64,
 }
 
 /// What is known of a function that is to move.
@@ -94,17 +86,14 @@ impl Controller {
         let text = format!("function '{}' moves from node '{from}' to node '{to}'", function.id);
         self.tell(Kind::Notice, None, Some(id), text).await;
         let before = stored.graph.clone();
-        let mut begun = None;
-        let mut copied = Copied::default();
+        let mut ex = Exchange::default();
         let mut failure = None;
         let mut stage = Next::Stage(Stage::Prepared, End::Source);
-        let mut pause = Duration::ZERO;
         while let Next::Stage(now, end) = stage {
             let at = if end == End::Target && now == Stage::Arrived { to } else { &from };
             let moving = Moving { stage: now, ..moving.clone() };
-            let done = self.at_stage(id, &graph, &moving, at, &mut begun, &mut copied).await;
+            let done = self.at_stage(id, &graph, &moving, at, &mut ex).await;
             if now == Stage::Arrived {
-                pause = begun.map_or(Duration::ZERO, |b: Instant| b.elapsed());
                 break;
             }
             stage = next(now, done.is_ok());
@@ -117,14 +106,18 @@ impl Controller {
             self.empty(id, function.id.as_str()).await;
         }
         if let Some(problem) = failure {
+            let lost = match ex.dropped {
+                0 => String::new(),
+                n => format!("; {n} packets that waited for it were dropped"),
+            };
             let text = format!(
-                "the move of function '{}' to node '{to}' failed: {}; it goes on at node '{from}'",
+                "the move of function '{}' to node '{to}' failed: {}; it goes on at node '{from}'{lost}",
                 function.id, problem.detail
             );
             self.tell(Kind::Failed, Some(to), Some(id), text.clone()).await;
             return Err(Problem { detail: text, ..problem });
         }
-        let Copied { bytes, missing, waited, dropped } = copied;
+        let Exchange { bytes, missing, waited, dropped, pause, .. } = ex;
         let micros = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
         let text = format!(
             "function '{}' moved from node '{from}' to node '{to}': {bytes} bytes, {waited} packets waited, {dropped} dropped, for {micros} µs",
@@ -183,23 +176,14 @@ impl Controller {
     /// It cannot be there.
     pub async fn plan_move(&self, id: &str, function: &str, to: &str) -> Result<Moved, Problem> {
         let Asked { function, from, stored, .. } = self.may_move(id, function, to).await?;
-        let begun = Instant::now();
-        let state = self
-            .fleet
-            .bytes(&from, Method::GET, &at_function(id, function.id.as_str(), "snapshot"), None)
-            .await?;
-        // What the nodes have to do takes about as long as to ask each of them twice, and what is copied is read and written.
-        let copy = begun.elapsed() * 2;
-        let begun = Instant::now();
-        join_all(stored.graph.parts.keys().map(|n| self.status_at(n, id))).await;
-        let pause = copy + begun.elapsed() * 4;
+        let (bytes, pause) = self.expected(id, function.id.as_str(), &from, &stored.graph).await?;
         Ok(Moved {
             graph: id.to_owned(),
             function: function.id.to_string(),
             from,
             to: to.to_owned(),
             plan: true,
-            bytes: state.len() as u64,
+            bytes,
             pause_micros: u64::try_from(pause.as_micros()).unwrap_or(u64::MAX),
             waited: 0,
             dropped: 0,
@@ -303,18 +287,16 @@ impl Controller {
         Ok(())
     }
 
-    /// Does what a stage is; `at` is the node that the function is at.
-    async fn at_stage(
+    /// The parts of a stage; `at` is the node that the function is at.
+    fn graph_at(
         &self,
         id: &str,
         graph: &ServiceGraph,
         moving: &Moving,
         at: &str,
-        begun: &mut Option<Instant>,
-        copied: &mut Copied,
-    ) -> Result<(), Problem> {
+    ) -> Result<DomainGraph, Problem> {
         let stored = self.graph(id)?;
-        let mut new = DomainGraph { moving: Some(moving.clone()), ..stored.graph.clone() };
+        let mut new = DomainGraph { moving: Some(moving.clone()), ..stored.graph };
         new.functions.insert(moving.function.to_string(), at.to_owned());
         if moving.stage == Stage::Arrived && at == moving.to {
             new.moved.insert(moving.function.clone());
@@ -324,60 +306,68 @@ impl Controller {
                 new.document = document.get("sffg").cloned().unwrap_or_default();
             }
         }
-        let online = self.fleet.names().into_iter().collect();
-        let new = in_parts(graph, &new, &self.view(), &online)?;
-        if moving.stage == Stage::Turned {
-            *begun = Some(Instant::now());
-        }
-        self.put_stage(id, new, Some(at)).await?;
-        if moving.stage == Stage::Turned {
-            *copied = self.copy(id, graph, moving).await?;
-        }
-        Ok(())
+        in_parts(graph, &new, &self.view(), &self.fleet.names().into_iter().collect())
     }
 
-    /// Copies the state of a function that is stopped, when nothing is under way to it or from it any more.
-    async fn copy(&self, id: &str, graph: &ServiceGraph, moving: &Moving) -> Result<Copied, Problem> {
-        let stored = self.graph(id)?;
-        let f = moving.function.as_str();
-        let to: BTreeSet<String> = graph
-            .flowrules
-            .iter()
-            .filter(|r| moving.is_of(&r.matches.port_in))
-            .flat_map(|r| r.actions.output_to_port.iter().map(PortRef::to_string))
-            .collect();
-        let of_function =
-            |t: &Tunnel| t.place.strip_prefix("sf:").and_then(|p| p.split(':').next()) == Some(f);
-        let old = |t: &&Tunnel| {
-            of_function(t) && t.end == moving.from || t.origin == moving.from && to.contains(&t.place)
+    /// Does what a stage is; `at` is the node that the function is at.
+    async fn at_stage(
+        &self,
+        id: &str,
+        graph: &ServiceGraph,
+        moving: &Moving,
+        at: &str,
+        ex: &mut Exchange,
+    ) -> Result<(), Problem> {
+        let new = match ex.arrived.take().filter(|_| moving.stage == Stage::Arrived && at == moving.to) {
+            Some(ready) => ready,
+            None => self.graph_at(id, graph, moving, at)?,
         };
-        let old: Vec<Tunnel> = stored.graph.tunnels.iter().filter(old).cloned().collect();
-        let missing = self.under_way(id, &old).await?;
-        let state =
-            self.fleet.bytes(&moving.from, Method::GET, &at_function(id, f, "snapshot"), None).await?;
-        let text = std::str::from_utf8(&state).map_err(|_| Problem::internal())?;
-        let life = |node: String| async move {
-            self.fleet.call::<FunctionLife>(&node, Method::GET, &at_function(id, f, "life"), None).await
-        };
-        let source = life(moving.from.clone()).await?;
-        self.fleet.bytes(&moving.to, Method::PUT, &at_function(id, f, "snapshot"), Some(text)).await?;
-        let target = life(moving.to.clone()).await?;
-        Ok(Copied {
-            bytes: text.len() as u64,
-            missing,
-            waited: target.waiting,
-            dropped: source.dropped + target.dropped,
-        })
+        match moving.stage {
+            Stage::Prepared => self.put_stage(id, new, None).await,
+            Stage::Ready => {
+                self.put_stage(id, new, None).await?;
+                self.follow(id, graph, moving, ex).await?;
+                let arrived = Moving { stage: Stage::Arrived, ..moving.clone() };
+                // Packets need not wait for what can be known now.
+                ex.arrived = Some(self.graph_at(id, graph, &arrived, &moving.to)?);
+                Ok(())
+            }
+            Stage::Turned => {
+                let before = self.graph(id)?.graph;
+                self.keep_stage(id, &tagged(new, &before)).await?;
+                self.turn(id, moving, ex).await
+            }
+            Stage::Arrived => {
+                let before = self.graph(id)?.graph;
+                let new = tagged(new, &before);
+                self.keep_stage(id, &new).await?;
+                if at == moving.to {
+                    self.go(id, moving, &before, ex).await;
+                } else {
+                    // What waits at the target is not sent back.
+                    self.count_left(id, moving, ex).await;
+                }
+                self.put_parts(id, &before, new, Some(at)).await
+            }
+        }
     }
 
-    /// Brings a graph's nodes to the parts of a stage, all at once, but for one that is `first`. The store has it before, so who comes back goes on from there.
-    async fn put_stage(&self, id: &str, mut new: DomainGraph, first: Option<&str>) -> Result<(), Problem> {
-        let before = self.graph(id)?;
-        for (node, part) in &mut new.parts {
-            let had = before.graph.parts.get(node).filter(|b| b.document == part.document);
-            part.tag = had.and_then(|b| b.tag.clone());
-        }
+    /// Brings a graph's nodes to the parts of a stage. The store has it before, so who comes back goes on from there.
+    async fn put_stage(&self, id: &str, new: DomainGraph, first: Option<&str>) -> Result<(), Problem> {
+        let before = self.graph(id)?.graph;
+        let new = tagged(new, &before);
         self.keep_stage(id, &new).await?;
+        self.put_parts(id, &before, new, first).await
+    }
+
+    /// Brings nodes to their parts, all at once, but for one that is `first`.
+    async fn put_parts(
+        &self,
+        id: &str,
+        before: &DomainGraph,
+        mut new: DomainGraph,
+        first: Option<&str>,
+    ) -> Result<(), Problem> {
         let arrived = new.moving.as_ref().is_some_and(|m| m.stage == Stage::Arrived);
         let waits = |node: &String| arrived && Some(node.as_str()) == first;
         let changed: Vec<(String, String)> = new
@@ -409,7 +399,7 @@ impl Controller {
                 }
             }
         }
-        let left = before.graph.parts.keys().filter(|n| !new.parts.contains_key(*n));
+        let left = before.parts.keys().filter(|n| !new.parts.contains_key(*n));
         for node in left {
             // A node that is not there does it when it comes back.
             _ = self.delete_part(node, id).await;
@@ -508,13 +498,22 @@ impl Controller {
                     moving.function
                 );
                 let moving = Moving { stage, ..moving.clone() };
-                let done = self.at_stage(id, &graph, &moving, at, &mut None, &mut Copied::default()).await;
+                let done = self.at_stage(id, &graph, &moving, at, &mut Exchange::default()).await;
                 self.tell(Kind::Failed, Some(at), Some(id), text).await;
                 done
             }
             Next::Again => Ok(()),
         }
     }
+}
+
+/// A graph's parts with the entity tags of those that nodes have already.
+fn tagged(mut new: DomainGraph, before: &DomainGraph) -> DomainGraph {
+    for (node, part) in &mut new.parts {
+        let had = before.parts.get(node).filter(|b| b.document == part.document);
+        part.tag = had.and_then(|b| b.tag.clone());
+    }
+    new
 }
 
 /// What is behind a function at a node.

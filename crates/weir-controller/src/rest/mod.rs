@@ -73,6 +73,10 @@ fn open() -> OpenApiRouter<App> {
 /// The OpenAPI 3.1 description of the interface.
 pub fn openapi() -> Value {
     let mut api: Value = serde_json::from_str(NODE).unwrap_or_default();
+    // What a controller asks of its nodes.
+    if let Some(paths) = api["paths"].as_object_mut() {
+        paths.remove("/graphs/{id}/move-step");
+    }
     api["info"]["title"] = json!("Weir controller");
     api["info"]["description"] = json!(
         "Service graphs on the nodes of a domain: what should run and where, what runs, and what happens."

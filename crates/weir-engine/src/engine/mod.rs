@@ -267,9 +267,7 @@ impl Engine {
         }
         self.graphs.put(slot, router);
         self.names.insert(name.to_owned(), slot);
-        if !rest.is_empty() {
-            self.place_replicas(rest, slot, old, others);
-        }
+        self.place_others(rest, slot, old, others);
         self.join_links(slot);
         rest.iter_mut().for_each(|e| e.join_links(slot));
         self.rt.env.notice(Some(name), what, format!("graph {name} {what}"));

@@ -143,8 +143,24 @@ impl Engine {
         Ok(others)
     }
 
+    /// Puts the other workers' parts of a graph in place, and lets stand still what is to.
+    pub(super) fn place_others(
+        &mut self,
+        rest: &mut [Engine],
+        slot: usize,
+        old: Option<Router>,
+        others: Vec<Router>,
+    ) {
+        if !rest.is_empty() {
+            self.place_replicas(rest, slot, old, others);
+        }
+        if let Some(first) = self.graphs.get_mut(slot) {
+            first.see_stops(rest);
+        }
+    }
+
     /// Puts the routers of the other workers where that of the first is, in place of those before.
-    pub(super) fn place_replicas(
+    fn place_replicas(
         &mut self,
         rest: &mut [Engine],
         slot: usize,

@@ -2,8 +2,10 @@
 
 mod calls;
 mod handlers;
+mod hold;
 mod host;
 mod others;
+pub(crate) mod rounds;
 mod running;
 mod runtime;
 mod start;
@@ -25,7 +27,7 @@ use weir_jit::Compiled;
 use weir_nodes::node::{Control, Cx, EngineNode, Ran};
 use weir_packet::Packet;
 use weir_plan::{Dest, Fast, Home, Part, Plan};
-use weir_table::TableSet;
+use weir_table::{EntryRef, TableSet};
 
 use crate::exchange::Parcel;
 use crate::executor::{Executor, Job};
@@ -102,9 +104,13 @@ pub struct Router {
     /// Drops before the last swap.
     old_drops: status::DropCounts,
     tasks: Vec<usize>,
+    /// With those of functions that stand still. Empty if none can.
+    all_tasks: Vec<usize>,
     timers: Vec<Timer>,
-    /// By element: whether it is of a function that stands still. Empty if there is none.
+    /// By element: whether it is of a function that stands still. Empty if none can.
     stopped: Vec<bool>,
+    /// Entries whose time has come while their function stood still.
+    postponed: Vec<EntryRef>,
     /// Whose packets end as orphans, unless more is known.
     holder: u32,
     next_expiry: u64,
@@ -314,7 +320,8 @@ impl Router {
             let kind = EntryKind::Expire { table };
             let owner = self.plan.linked.tables[due.table as usize].owner;
             if self.stopped.get(self.plan.owners[owner as usize]) == Some(&true) {
-                // Its time is looked at again when the function goes on, with another graph in place of this one.
+                // Its time is looked at again when the function goes on.
+                self.postponed.push(due);
                 continue;
             }
             if let Some(start) = self.start_of(|e| e.kind == kind) {

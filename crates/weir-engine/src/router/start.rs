@@ -66,7 +66,8 @@ impl Router {
         let mut tasks: Vec<usize> =
             (0..nodes.len()).filter(|&e| nodes[e].as_ref().is_some_and(|n| n.has_task())).collect();
         tasks.sort_by_key(|&e| controls[e].is_none());
-        let stopped = stopped(&plan);
+        let stopped = stopped(&plan, |_, _| true);
+        let all_tasks = if stopped.is_empty() { Vec::new() } else { tasks.clone() };
         tasks.retain(|&e| stopped.get(e) != Some(&true));
         let links = plan.links.iter().map(|l| Flow {
             pull: match l.dest {
@@ -98,8 +99,10 @@ impl Router {
             held: false,
             locked: Executor::default(),
             tasks,
+            all_tasks,
             timers,
             stopped,
+            postponed: Vec::new(),
             holder: plan.linked.tables.iter().find(|t| t.decl.held > 0).map_or(0, |t| t.owner),
             drops: BlockDrops {
                 linked: vec![0; plan.linked.blocks.len()],
@@ -134,16 +137,19 @@ impl Router {
     }
 }
 
-/// By element: whether it is of a function that stands still. Empty if there is none.
-fn stopped(plan: &Plan) -> Vec<bool> {
+/// By element: whether it is of a function that stands still, of those of which `still` says so by the node that can stop it. Empty if no node can.
+pub(super) fn stopped(plan: &Plan, still: impl Fn(usize, &str) -> bool) -> Vec<bool> {
     let elements = &plan.graph.elements;
-    let stops = (0..elements.len()).filter_map(|e| plan.facts(e)?.stops.as_deref());
-    let stops: Vec<&str> = stops.collect();
+    let stops = (0..elements.len()).filter_map(|e| Some((e, plan.facts(e)?.stops.as_deref()?)));
+    let stops: Vec<(usize, &str)> = stops.collect();
     if stops.is_empty() {
         return Vec::new();
     }
-    let of = |name: &str, f: &str| {
-        name.strip_prefix(f).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    elements.iter().map(|e| stops.iter().any(|f| of(&e.name, f))).collect()
+    let stops: Vec<&str> = stops.into_iter().filter(|&(e, f)| still(e, f)).map(|(_, f)| f).collect();
+    elements.iter().map(|e| stops.iter().any(|f| is_of(&e.name, f))).collect()
+}
+
+/// Whether an element is of a function, by their names.
+fn is_of(name: &str, function: &str) -> bool {
+    name.strip_prefix(function).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -4,13 +4,14 @@
 //! configured, what is in their tables, the packets that wait in them and before them, and when their timers are due. Names in it begin
 //! behind that of the function, which may be another one where it goes on.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use weir_protocol::MAX_STATE;
 use weir_table::SetSnapshot;
 
 use super::runtime::Runtime;
-use super::{Others, Router};
+use super::{Others, Router, Timer};
 
 /// What the text begins with.
 const MAGIC: &str = "weir-state 1 sha256:";
@@ -28,9 +29,9 @@ struct FunctionState {
 }
 
 /// An element as it is configured.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Element {
+pub(super) struct Element {
     name: String,
     class: String,
     args: Vec<String>,
@@ -47,28 +48,28 @@ fn within<'n>(name: &'n str, function: &str) -> Option<&'n str> {
     name.strip_prefix(function).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The text of a state.
-fn written(state: &FunctionState) -> Result<String, String> {
-    let body = serde_json::to_string(state).map_err(|e| e.to_string())?;
+/// What is written down of a function as a text that begins with this, the hash of the rest and a line's end.
+pub(super) fn written_text(magic: &str, what: &impl Serialize) -> Result<String, String> {
+    let body = serde_json::to_string(what).map_err(|e| e.to_string())?;
     if body.len() > MAX_STATE {
         return Err(format!(
             "the state of the function has {} bytes; at most {MAX_STATE} are moved",
             body.len()
         ));
     }
-    Ok(format!("{MAGIC}{}\n{body}", hash(&body)))
+    Ok(format!("{magic}{}\n{body}", hash(&body)))
 }
 
-/// A state from its text.
-fn read(text: &str) -> Result<FunctionState, String> {
+/// The same from its text; `kind` is what its first line begins with in every version.
+pub(super) fn read_text<T: DeserializeOwned>(magic: &str, kind: &str, text: &str) -> Result<T, String> {
     let (head, body) = text.split_once('\n').unwrap_or((text, ""));
-    let Some(sum) = head.strip_prefix(MAGIC) else {
-        let what = match head.strip_prefix("weir-state ") {
+    let Some(sum) = head.strip_prefix(magic) else {
+        let what = match head.strip_prefix(kind) {
             Some(_) => "it is of another version of Weir",
             None => "it does not begin as one",
         };
         return Err(format!(
-            "this is no state of a function that can be read here: {what}; wanted is '{MAGIC}…'"
+            "this is no state of a function that can be read here: {what}; wanted is '{magic}…'"
         ));
     };
     if body.len() > MAX_STATE {
@@ -88,7 +89,7 @@ fn hash(body: &str) -> String {
 
 impl Router {
     /// The function's elements, with their numbers.
-    fn elements_of(&self, function: &str) -> Result<Vec<(usize, Element)>, String> {
+    pub(super) fn elements_of(&self, function: &str) -> Result<Vec<(usize, Element)>, String> {
         let elements = self.plan.graph.elements.iter().enumerate().filter_map(|(e, decl)| {
             let name = within(&decl.name, function)?.to_owned();
             Some((e, Element { name, class: decl.class.clone(), args: decl.args.clone() }))
@@ -101,7 +102,7 @@ impl Router {
     }
 
     /// Who owns a table, or packets that wait, as the state calls them, if that is the function or the node before one of its inputs.
-    fn owner_within(&self, owner: &str, function: &str) -> Option<String> {
+    pub(super) fn owner_within(&self, owner: &str, function: &str) -> Option<String> {
         if let Some(shared) = owner.strip_prefix("shared ") {
             return within(shared, function).map(|rest| format!("shared {rest}"));
         }
@@ -122,7 +123,7 @@ impl Router {
     }
 
     /// The owner here of what a state calls so.
-    fn owner_here(&self, owner: &str, function: &str) -> Option<String> {
+    pub(super) fn owner_here(&self, owner: &str, function: &str) -> Option<String> {
         if let Some(rest) = owner.strip_prefix("shared ") {
             return Some(format!("shared {function}{rest}"));
         }
@@ -134,7 +135,7 @@ impl Router {
     }
 
     /// Whether packets, or what the control side does, change a table, and not the configuration alone.
-    fn is_state(&self, table: u32) -> bool {
+    pub(super) fn is_state(&self, table: u32) -> bool {
         let decl = &self.plan.linked.tables[table as usize].decl;
         !decl.configured || decl.counts
     }
@@ -148,11 +149,7 @@ impl Router {
     ) -> Result<String, String> {
         let elements = self.elements_of(function)?;
         let mut all = self.all_state(rt, rest)?;
-        let timers = self.timers.iter().filter(|t| {
-            let e = self.plan.owners[t.owner as usize];
-            elements.iter().any(|(of, _)| *of == e)
-        });
-        let timers = timers.map(|t| t.next.saturating_sub(rt.env.now)).collect();
+        let timers = self.timers_of(rt, &elements);
         let configured: Vec<(String, String)> = (0..self.plan.linked.tables.len() as u32)
             .filter(|&t| !self.is_state(t))
             .map(|t| (self.table_owner(t), self.plan.linked.tables[t as usize].decl.name.clone()))
@@ -160,7 +157,8 @@ impl Router {
         all.tables
             .retain(|t| !configured.iter().any(|(owner, name)| *owner == t.owner && *name == t.decl.name));
         let tables = all.select(|owner| self.owner_within(owner, function));
-        written(&FunctionState { elements: elements.into_iter().map(|(_, e)| e).collect(), tables, timers })
+        let elements = elements.into_iter().map(|(_, e)| e).collect();
+        written_text(MAGIC, &FunctionState { elements, tables, timers })
     }
 
     /// Gives a function the state of one of the same elements, in place of its own. What waits before its inputs stays, behind what
@@ -172,21 +170,9 @@ impl Router {
         function: &str,
         text: &str,
     ) -> Result<(), String> {
-        let state = read(text)?;
+        let state: FunctionState = read_text(MAGIC, "weir-state ", text)?;
         let elements = self.elements_of(function)?;
-        for i in 0..elements.len().max(state.elements.len()) {
-            let (here, there) = (elements.get(i).map(|(_, e)| e), state.elements.get(i));
-            if here != there {
-                let shown = |e: Option<&Element>| {
-                    e.map_or_else(|| "no such element".to_owned(), |e| format!("'{e}'"))
-                };
-                return Err(format!(
-                    "the state is of another function: it has {}, and this one {}",
-                    shown(there),
-                    shown(here)
-                ));
-            }
-        }
+        self.is_of_same(&elements, &state.elements)?;
         let from = state.tables.select(|owner| self.owner_here(owner, function));
         let own: Vec<u32> = (0..self.plan.linked.tables.len() as u32)
             .filter(|&t| self.is_state(t) && self.owner_within(&self.table_owner(t), function).is_some())
@@ -208,13 +194,38 @@ impl Router {
             self.scatter();
         }
         done?;
-        let now = rt.env.now;
-        let owners = self.plan.owners.clone();
-        let timers = self.timers.iter_mut().filter(|t| {
-            let e = owners[t.owner as usize];
-            elements.iter().any(|(of, _)| *of == e)
-        });
-        timers.zip(&state.timers).for_each(|(t, left)| t.next = now.saturating_add(*left));
+        self.set_timers(rt, &elements, &state.timers);
         Ok(())
+    }
+
+    /// Whether a state is one of these elements.
+    pub(super) fn is_of_same(&self, here: &[(usize, Element)], there: &[Element]) -> Result<(), String> {
+        for i in 0..here.len().max(there.len()) {
+            let (here, there) = (here.get(i).map(|(_, e)| e), there.get(i));
+            if here != there {
+                let shown = |e: Option<&Element>| {
+                    e.map_or_else(|| "no such element".to_owned(), |e| format!("'{e}'"))
+                };
+                return Err(format!(
+                    "the state is of another function: it has {}, and this one {}",
+                    shown(there),
+                    shown(here)
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nanoseconds until each timer of these elements is due.
+    pub(super) fn timers_of(&self, rt: &Runtime, elements: &[(usize, Element)]) -> Vec<u64> {
+        let of = |t: &&Timer| elements.iter().any(|(e, _)| *e == self.plan.owners[t.owner as usize]);
+        self.timers.iter().filter(of).map(|t| t.next.saturating_sub(rt.env.now)).collect()
+    }
+
+    pub(super) fn set_timers(&mut self, rt: &Runtime, elements: &[(usize, Element)], left: &[u64]) {
+        let owners = &self.plan.owners;
+        let of = |t: &&mut Timer| elements.iter().any(|(e, _)| *e == owners[t.owner as usize]);
+        let timers = self.timers.iter_mut().filter(of);
+        timers.zip(left).for_each(|(t, left)| t.next = rt.env.now.saturating_add(*left));
     }
 }

@@ -209,15 +209,8 @@ impl Router {
                 waiting.push((e, unpack(from, s, rt.env.now)?));
             }
         }
-        let before = self.tables.snapshot(rt.env.now, |t| self.table_owner(t));
-        if let Err(e) = self.tables.restore(from, rt.env.now, &place) {
-            let back: Vec<(usize, u32)> = place.iter().map(|&(_, i)| (i as usize, i)).collect();
-            let undone = self.tables.restore(&before, rt.env.now, &back);
-            let mut text = weir_io::with_causes(&e);
-            if let Err(e) = undone {
-                text.push_str(&format!("; the state before could not be put back: {e}"));
-            }
-            return Err(text);
+        if !place.is_empty() {
+            self.replace_tables(rt, from, &place)?;
         }
         for (e, packets) in waiting {
             if let Some(node) = &mut self.nodes[e] {
@@ -227,6 +220,27 @@ impl Router {
         self.next_expiry = 0;
         self.active = true;
         Ok(())
+    }
+}
+
+impl Router {
+    /// Gives tables the content of a snapshot (table number there, and here); if it does not fit, they are as before.
+    fn replace_tables(
+        &mut self,
+        rt: &Runtime,
+        from: &SetSnapshot,
+        place: &[(usize, u32)],
+    ) -> Result<(), String> {
+        let before =
+            self.tables.snapshot_of(place.iter().map(|&(_, t)| t), rt.env.now, |t| self.table_owner(t));
+        let Err(e) = self.tables.restore(from, rt.env.now, place) else { return Ok(()) };
+        let back: Vec<(usize, u32)> = place.iter().enumerate().map(|(i, &(_, t))| (i, t)).collect();
+        let undone = self.tables.restore(&before, rt.env.now, &back);
+        let mut text = weir_io::with_causes(&e);
+        if let Err(e) = undone {
+            text.push_str(&format!("; the state before could not be put back: {e}"));
+        }
+        Err(text)
     }
 }
 

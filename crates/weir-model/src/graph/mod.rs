@@ -191,6 +191,9 @@ pub enum FunctionState {
     Stopped,
     /// They go past it: of a function of two ports from each to the other, of one of a single port back.
     Bypass,
+    /// It is about to move to another node, or to arrive there: it processes packets if it did before, and is stopped and goes on without another
+    /// document. If it begins so, it is stopped. Only controllers say this.
+    Moving,
 }
 
 impl FunctionState {
@@ -200,6 +203,7 @@ impl FunctionState {
             FunctionState::Running => "running",
             FunctionState::Stopped => "stopped",
             FunctionState::Bypass => "bypass",
+            FunctionState::Moving => "moving",
         }
     }
 }

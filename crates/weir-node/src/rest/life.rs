@@ -25,7 +25,7 @@ use crate::instance::Kind;
 use crate::node::{ApplyError, Entry, How};
 
 /// The document of a graph, and the number of a function in it.
-fn document(e: &Entry, name: &str) -> Result<(ServiceGraph, usize), Problem> {
+pub(super) fn document(e: &Entry, name: &str) -> Result<(ServiceGraph, usize), Problem> {
     let graph = ServiceGraph::from_json(&e.graph.document.to_string())?;
     let number = graph.functions.iter().position(|f| f.id.as_str() == name);
     let inner =
@@ -39,6 +39,8 @@ fn life_of(state: Option<FunctionState>) -> Life {
         None | Some(FunctionState::Running) => Life::Running,
         Some(FunctionState::Stopped) => Life::Stopped,
         Some(FunctionState::Bypass) => Life::Bypass,
+        // What it does at this moment is known to the data plane.
+        Some(FunctionState::Moving) => Life::Stopped,
     }
 }
 
@@ -64,6 +66,14 @@ pub(super) async fn life(
     let (graph, number) = document(&e, &name)?;
     let of_document = graph.functions.get(number);
     let state = of_document.and_then(|f| f.state);
+    let mut life = life_of(state);
+    if state == Some(FunctionState::Moving) {
+        let handler = format!("gate_{}_0.stopped", f.element);
+        let stopped = app.plane.call(Command::Read { graph: id.clone(), handler }).await?;
+        if matches!(stopped, Answer::Text { text } if text.trim() == "false") {
+            life = Life::Running;
+        }
+    }
     let (mut waiting, mut dropped) = (0, 0);
     if state.is_some() {
         for port in 0..of_document.map_or(0, |f| f.ports.len()) {
@@ -76,7 +86,7 @@ pub(super) async fn life(
             }
         }
     }
-    Ok(Json(FunctionLife { state: life_of(state), waiting, dropped }))
+    Ok(Json(FunctionLife { state: life, waiting, dropped }))
 }
 
 /// Stops a function, lets it go on, or leads packets past it: the same as another `state` in the document. While it is stopped packets wait, the
@@ -118,7 +128,7 @@ pub(super) async fn change(
 }
 
 /// A function whose state can be had: the data plane runs it itself.
-fn inline<'e>(e: &'e Entry, name: &str) -> Result<&'e FunctionRuntime, Problem> {
+pub(super) fn inline<'e>(e: &'e Entry, name: &str) -> Result<&'e FunctionRuntime, Problem> {
     let f = function(e, name)?;
     if f.kind == Kind::Inline {
         return Ok(f);

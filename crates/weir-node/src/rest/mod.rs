@@ -7,6 +7,7 @@ mod history;
 mod life;
 mod log;
 mod metrics;
+mod moves;
 mod openapi;
 mod problem;
 mod queries;
@@ -52,6 +53,7 @@ fn guarded() -> OpenApiRouter<App> {
         .routes(routes!(functions::inside))
         .routes(routes!(life::life, life::change))
         .routes(routes!(life::snapshot, life::restore))
+        .routes(routes!(moves::step))
         .routes(routes!(graphs::written))
         .routes(routes!(history::list))
         .routes(routes!(history::get))

@@ -178,6 +178,7 @@ mod tests {
             "post /graphs",
             "post /graphs/{id}/capture",
             "post /graphs/{id}/confirm",
+            "post /graphs/{id}/move-step",
             "post /graphs/{id}/rollback",
             "post /graphs/{id}/trace",
             "post /measure",

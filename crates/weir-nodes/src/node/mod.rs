@@ -230,6 +230,11 @@ pub trait Behavior: Send {
         None
     }
 
+    /// Stops the function that it can stop while it runs, or lets it go on. Whether it is so now.
+    fn stop(&mut self, _stopped: bool) -> bool {
+        false
+    }
+
     /// The bytes of the packets that it generates, if they are always the same.
     fn generates(&self) -> Option<Vec<u8>> {
         None

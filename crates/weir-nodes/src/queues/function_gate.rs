@@ -9,6 +9,9 @@ engine_node! {
     /// While it is `STOPPED`, nothing that the function does by itself happens: its timers and tasks wait, and entries of its tables do
     /// not expire. A swap for one that is not stopped sends what waits on in order, before what comes then. It stands before an
     /// input of a function whose document says a `state`.
+    ///
+    /// One that is `MOVING` is as the one was that it takes the place of, and is stopped and goes on while it runs: so a function that moves
+    /// to another node stands still for a moment only. It begins stopped: the data plane may have been lost on the way.
     FunctionGate: "1/1", "h/h", Delay, Graph;
     example "Idle -> FunctionGate(nat, STOPPED true) -> nat :: Null -> Discard;";
     params {
@@ -16,6 +19,8 @@ engine_node! {
         pos function: String,
         /// Whether the function is stopped.
         key stopped: bool = false,
+        /// Whether it is stopped and goes on while it runs.
+        key moving: bool = false,
         /// How many packets it keeps.
         key capacity: u32 = 1000,
     }
@@ -26,6 +31,8 @@ engine_node! {
         read capacity = |g, _| Ok(g.capacity.to_string()),
         /// Number of packets for which there was no space.
         read drops = |g, _| Ok(g.state.drops.to_string()),
+        /// Whether the function is stopped.
+        read stopped = |g, _| Ok(g.stopped.to_string()),
     }
     state Fifo;
 }
@@ -63,10 +70,13 @@ impl Behavior for FunctionGate {
     }
 
     fn has_task(&self) -> bool {
-        !self.stopped
+        !self.stopped || self.moving
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> Ran {
+        if self.stopped {
+            return Ran::Idle;
+        }
         let n = self.state.packets.len().min(BATCH);
         for packet in self.state.packets.drain(..n) {
             cx.emit(0, packet);
@@ -76,6 +86,13 @@ impl Behavior for FunctionGate {
 
     fn stops(&self) -> Option<&str> {
         self.stopped.then_some(&*self.function)
+    }
+
+    fn stop(&mut self, stopped: bool) -> bool {
+        if self.moving {
+            self.stopped = stopped;
+        }
+        self.stopped == stopped
     }
 
     fn waiting(&mut self) -> Option<Vec<Packet>> {
@@ -95,6 +112,9 @@ impl Behavior for FunctionGate {
     fn adopt(&mut self, old: &mut dyn EngineNode) {
         if let Some(old) = old.as_any().downcast_mut::<FunctionGate>() {
             self.state = std::mem::take(&mut old.state);
+            if self.moving {
+                self.stopped = old.stopped;
+            }
         }
     }
 }

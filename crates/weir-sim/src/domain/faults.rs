@@ -50,6 +50,12 @@ impl Sim {
         {
             machine.node.disk = machine.node.old.clone();
         }
+        if self.moves
+            && self.rng.bool()
+            && let Some(machine) = self.machines.get_mut(node)
+        {
+            machine.node.lose_data_plane();
+        }
         self.note(format!("{node} is killed{}", if old { ", and comes back with an old disk" } else { "" }));
     }
 

@@ -9,8 +9,22 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a function that moves runs at the target before the source is gone",
         file: "crates/weir-controller/src/split.rs",
-        text: "Stage::Turned => vec![(&m.from, stopped), (&m.to, stopped)],",
-        instead: "Stage::Turned => vec![(&m.from, f.state), (&m.to, f.state)],",
+        text: "Stage::Ready | Stage::Turned => vec![(&m.from, moving), (&m.to, moving)],",
+        instead: "Stage::Ready | Stage::Turned => vec![(&m.from, f.state), (&m.to, f.state)],",
+        test: MOVES,
+    },
+    Mutation {
+        name: "a function goes on at the target while the source works",
+        file: "crates/weir-controller/src/migrate/core.rs",
+        text: "(Stage::Ready, true) => Next::Stage(Stage::Turned, End::Target),",
+        instead: "(Stage::Ready, true) => Next::Stage(Stage::Arrived, End::Target),",
+        test: MOVES,
+    },
+    Mutation {
+        name: "a function that moves goes on at the target before the store has it",
+        file: "crates/weir-controller/src/migrate/mod.rs",
+        text: "self.turn(id, moving, ex).await\n",
+        instead: "self.turn(id, moving, ex).await?;\n                let now = self.graph(id)?.graph;\n                self.go(id, moving, &now, ex).await;\n                Ok(())\n",
         test: MOVES,
     },
     Mutation {

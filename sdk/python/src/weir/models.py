@@ -412,6 +412,24 @@ class FunctionUsage(BaseModel):
     """
 
 
+class GivenState(BaseModel):
+    """
+    A round of a function's state that it is given.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    function: str
+    """
+    The function.
+    """
+    round: str
+    """
+    The round, as it was taken.
+    """
+
+
 class Hello(BaseModel):
     """
     A node that has joined is about to make its connection: this tells it beforehand if it would not be taken.
@@ -732,6 +750,33 @@ class MoveRequest(BaseModel):
     to: str
     """
     The node.
+    """
+
+
+class MoveStepDone(BaseModel):
+    """
+    What came of a step of a move.
+    """
+
+    counted: dict[str, int] | None = None
+    """
+    How many packets went out by each access point.
+    """
+    dropped: Annotated[int | None, Field(ge=0)] = None
+    """
+    Packets for which there was no space there.
+    """
+    missing: dict[str, int] | None = None
+    """
+    Packets that were awaited and have not come, by access point.
+    """
+    round: str | None = None
+    """
+    The round of the state.
+    """
+    waiting: Annotated[int | None, Field(ge=0)] = None
+    """
+    Packets that wait before the function.
     """
 
 
@@ -1166,6 +1211,28 @@ class TableFate(BaseModel):
     table: str
     """
     `element.table`.
+    """
+
+
+class TakenState(BaseModel):
+    """
+    A round of a function's state that is asked for.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    first: bool
+    """
+    Whether all is asked for, and not only what changed since the round before.
+    """
+    function: str
+    """
+    The function.
+    """
+    last: bool
+    """
+    Whether the function is stopped, so that packets and timers go as well.
     """
 
 
@@ -2186,6 +2253,46 @@ class Measured(BaseModel):
     readings: list[Reading]
     """
     One for each thing that there is.
+    """
+
+
+class MoveStep(BaseModel):
+    """
+    What a node does of a move, all at once. Parts come in the order of the fields.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    await_packets: dict[str, int] | None = None
+    """
+    Access points, and how many packets have to have come by each since it is there. They are waited for, but not for long.
+    """
+    count: list[str] | None = None
+    """
+    Access points of which it is said how many packets went out by them.
+    """
+    give: GivenState | None = None
+    go: str | None = None
+    """
+    A function, about to move, that goes on.
+    """
+    life: str | None = None
+    """
+    The function of which it is said how many packets wait.
+    """
+    stop: str | None = None
+    """
+    A function, about to move, that is stopped.
+    """
+    tag: str
+    """
+    The graph's entity tag: nothing is done if it has another one.
+    """
+    take: TakenState | None = None
+    turn: list[str] | None = None
+    """
+    Functions of the controller's that lead packets to one of two places, from now on to the second.
     """
 
 

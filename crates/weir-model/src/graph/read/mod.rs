@@ -285,6 +285,7 @@ fn state(r: &mut Reader, at: &At<'_>) -> Option<FunctionState> {
         "running" => Some(FunctionState::Running),
         "stopped" => Some(FunctionState::Stopped),
         "bypass" => Some(FunctionState::Bypass),
+        "moving" => Some(FunctionState::Moving),
         other => {
             let help = "it is running, stopped or bypass; leave it out for a function that just runs";
             r.error(at, format!("{} is no state of a function", quote(other)), help);
