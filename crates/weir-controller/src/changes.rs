@@ -161,7 +161,7 @@ impl Controller {
         note: &Note,
     ) -> Result<(Changed, bool), Problem> {
         let begun = Instant::now();
-        let _changing = self.changing.lock().await;
+        let _changing = self.at_rest(Some(document.graph.id.as_str())).await;
         let done = self.put_alone(document, asked, change, condition, by, note).await;
         self.change.observe(begun.elapsed());
         done
@@ -432,7 +432,7 @@ impl Controller {
         condition: &Precondition,
         by: &Principal,
     ) -> Result<Option<String>, Problem> {
-        let _changing = self.changing.lock().await;
+        let _changing = self.at_rest(Some(id)).await;
         self.remove_alone(id, condition, by).await
     }
 

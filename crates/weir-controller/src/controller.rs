@@ -64,7 +64,9 @@ pub struct Controller {
     pub(crate) domains_asked: AtomicU64,
     /// The graphs of which a function is moved now, and what is done.
     pub(crate) moves: std::sync::Mutex<BTreeMap<String, String>>,
-    /// Held while anything changes.
+    /// A move is over.
+    pub(crate) moved: Notify,
+    /// Held while anything changes, but for a move, which needs it at its beginning.
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Graphs were applied that go back unless they are confirmed.
     pub(crate) unconfirmed: Notify,
@@ -136,6 +138,7 @@ impl Controller {
             requesting: tokio::sync::Mutex::new(()),
             domains_asked: AtomicU64::new(0),
             moves: std::sync::Mutex::default(),
+            moved: Notify::new(),
             changing: tokio::sync::Mutex::new(()),
             unconfirmed: Notify::new(),
             reconcile: Histogram::default(),

@@ -37,6 +37,15 @@ pub enum Step {
     Taken(String),
 }
 
+impl Step {
+    /// The graph that it is about.
+    pub fn graph(&self) -> &str {
+        let (Step::Put(id) | Step::Delete(id) | Step::Unknown(id) | Step::Doubtful(id) | Step::Taken(id)) =
+            self;
+        id
+    }
+}
+
 /// What is to be done at a node, in order: what goes makes place for what comes. None if all is as it should be. `known` are graphs of
 /// other nodes that are not doubtful, and those that were removed.
 pub fn steps(

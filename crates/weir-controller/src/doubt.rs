@@ -33,7 +33,7 @@ impl Controller {
 
     /// If a node has taken changes that this store does not have, all graphs are doubtful.
     async fn judge(&self, node: &str, mark: &Mark) -> Result<(), Problem> {
-        let _changing = self.changing.lock().await;
+        let _changing = self.at_rest(None).await;
         let generation = self.store.marking().get().map_or(0, |m| m.generation);
         let runs = self.blocking(Store::runs).await?;
         if has_been(&runs, generation, mark) {

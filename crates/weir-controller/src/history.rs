@@ -36,7 +36,7 @@ impl Controller {
     /// # Errors
     /// There is no such graph, or the store failed.
     pub async fn confirm_graph(&self, id: &str) -> Result<Option<u64>, Problem> {
-        let _changing = self.changing.lock().await;
+        let _changing = self.at_rest(Some(id)).await;
         let revision = self.graph(id)?.revision;
         Ok(self.confirm_revision(id).await?.then_some(revision))
     }
@@ -47,7 +47,7 @@ impl Controller {
     /// # Errors
     /// It cannot go back now; it goes on as it is.
     pub async fn go_back(&self, id: &str, revision: u64) -> Result<(), Problem> {
-        let _changing = self.changing.lock().await;
+        let _changing = self.at_rest(Some(id)).await;
         let pending = self.blocking(|s| s.database().unconfirmed()).await?;
         let pending = pending.into_iter().find(|p| p.graph == id && p.revision.revision == revision);
         // Confirmed or changed meanwhile, it stays.

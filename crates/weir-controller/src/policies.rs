@@ -37,7 +37,7 @@ impl Controller {
             let text = format!("policy '{name}' cannot be: nothing was changed");
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, text).with(wrong));
         }
-        let _changing = self.changing.lock().await;
+        let _changing = self.at_rest(None).await;
         let before = self.view().policies.get(name).cloned();
         let mut policies = self.view().policies.clone();
         policies.insert(name.to_owned(), settings.clone());
@@ -69,7 +69,7 @@ impl Controller {
     /// # Errors
     /// There is none, or the store cannot be written.
     pub async fn remove_policy(&self, name: &str) -> Result<(), Problem> {
-        let _changing = self.changing.lock().await;
+        let _changing = self.at_rest(None).await;
         let mut policies = self.view().policies.clone();
         let Some(before) = policies.remove(name) else {
             return Err(Problem::new(StatusCode::NOT_FOUND, format!("there is no policy '{name}'")));

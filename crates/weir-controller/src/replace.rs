@@ -52,7 +52,7 @@ impl Controller {
         if let Some(nodes) = self.move_functions(id, from).await? {
             return Ok(nodes.join(", "));
         }
-        let _changing = self.changing.lock().await;
+        let _changing = self.at_rest(Some(id)).await;
         let stored = self.graph(id)?;
         let admission = self.admit_without(&stored, &BTreeSet::from([from.to_owned()])).await?;
         let nodes = admission.placement.nodes;
@@ -137,6 +137,10 @@ impl Controller {
     async fn replace(&self, due: &Due) -> Result<(), Problem> {
         let Due { id, from } = due;
         let _changing = self.changing.lock().await;
+        if self.moves().contains_key(id) {
+            // A move ends by itself when a node is away.
+            return Ok(());
+        }
         let Some(stored) = self.view().graphs.get(id).filter(|g| !g.doubtful).cloned() else { return Ok(()) };
         let away = stored.graph.parts.keys().filter(|n| self.fleet.get(n).is_none());
         if away.cloned().collect::<BTreeSet<_>>() != *from {

@@ -1,5 +1,6 @@
 //! A node that is connected is made to run what it is to run.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -133,11 +134,15 @@ impl Controller {
             let part = g.graph.parts.get(node)?;
             Some((id.clone(), Wanted { tag: part.tag.clone(), doubtful: g.doubtful }))
         };
+        // Who moves a function of a graph brings nodes to their parts.
+        let moves: BTreeSet<String> = self.moves().keys().cloned().collect();
         let wanted = view.graphs.iter().filter_map(wanted).collect();
         let held = view.known.get(node).map(|k| &k.graphs[..]).unwrap_or_default();
         let held = held.iter().map(|g| (g.id.clone(), Held { tag: g.tag.clone(), owner: g.owner.clone() }));
         let known = |id: &str| view.graphs.get(id).map_or(view.removed.contains(id), |g| !g.doubtful);
-        steps(&self.owner(), &wanted, &held.collect(), known)
+        let mut steps = steps(&self.owner(), &wanted, &held.collect(), known);
+        steps.retain(|s| !moves.contains(s.graph()));
+        steps
     }
 
     /// A node gets its part of a graph again.

@@ -40,6 +40,7 @@ struct Move<'c> {
 impl Drop for Move<'_> {
     fn drop(&mut self) {
         self.controller.moves().remove(&self.graph);
+        self.controller.moved.notify_waiters();
     }
 }
 
@@ -52,7 +53,24 @@ struct Asked {
 }
 
 impl Controller {
-    fn moves(&self) -> std::sync::MutexGuard<'_, std::collections::BTreeMap<String, String>> {
+    /// Lets nothing else change: also no move, of that graph, or of all if none is named, which is waited for.
+    pub(crate) async fn at_rest(&self, graph: Option<&str>) -> tokio::sync::MutexGuard<'_, ()> {
+        loop {
+            let moved = self.moved.notified();
+            let changing = self.changing.lock().await;
+            let under_way = match graph {
+                Some(graph) => self.moves().contains_key(graph),
+                None => !self.moves().is_empty(),
+            };
+            if !under_way {
+                return changing;
+            }
+            drop(changing);
+            moved.await;
+        }
+    }
+
+    pub(crate) fn moves(&self) -> std::sync::MutexGuard<'_, std::collections::BTreeMap<String, String>> {
         self.moves.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -75,7 +93,8 @@ impl Controller {
     /// It cannot be there, or the move failed: then the function goes on where it was.
     pub async fn migrate(&self, id: &str, function: &str, to: &str) -> Result<Moved, Problem> {
         let _move = self.begin_move(id, format!("a move of function '{function}' to node '{to}'"))?;
-        let _changing = self.changing.lock().await;
+        // Other graphs may change while this one moves, but not while it is found out where it can be.
+        let changing = self.changing.lock().await;
         let Asked { stored, graph, function, from } = self.may_move(id, function, to).await?;
         let moving = Moving {
             function: function.id.to_string(),
@@ -87,12 +106,13 @@ impl Controller {
         self.tell(Kind::Notice, None, Some(id), text).await;
         let before = stored.graph.clone();
         let mut ex = Exchange::default();
+        let mut changing = Some(changing);
         let mut failure = None;
         let mut stage = Next::Stage(Stage::Prepared, End::Source);
         while let Next::Stage(now, end) = stage {
             let at = if end == End::Target && now == Stage::Arrived { to } else { &from };
             let moving = Moving { stage: now, ..moving.clone() };
-            let done = self.at_stage(id, &graph, &moving, at, &mut ex).await;
+            let done = self.at_stage(id, &graph, &moving, at, (&mut ex, changing.take())).await;
             if now == Stage::Arrived {
                 break;
             }
@@ -316,20 +336,30 @@ impl Controller {
         graph: &ServiceGraph,
         moving: &Moving,
         at: &str,
-        ex: &mut Exchange,
+        (ex, mut changing): (&mut Exchange, Option<tokio::sync::MutexGuard<'_, ()>>),
     ) -> Result<(), Problem> {
+        if moving.stage == Stage::Ready {
+            changing = Some(self.changing.lock().await);
+        }
         let new = match ex.arrived.take().filter(|_| moving.stage == Stage::Arrived && at == moving.to) {
             Some(ready) => ready,
             None => self.graph_at(id, graph, moving, at)?,
         };
         match moving.stage {
-            Stage::Prepared => self.put_stage(id, new, None).await,
-            Stage::Ready => {
-                self.put_stage(id, new, None).await?;
-                self.follow(id, graph, moving, ex).await?;
-                let arrived = Moving { stage: Stage::Arrived, ..moving.clone() };
-                // Packets need not wait for what can be known now.
-                ex.arrived = Some(self.graph_at(id, graph, &arrived, &moving.to)?);
+            Stage::Prepared | Stage::Ready => {
+                let before = self.graph(id)?.graph;
+                let new = tagged(new, &before);
+                self.keep_stage(id, &new).await?;
+                if moving.stage == Stage::Ready {
+                    // Packets need not wait for what can be known now.
+                    let arrived = Moving { stage: Stage::Arrived, ..moving.clone() };
+                    ex.arrived = Some(self.graph_at(id, graph, &arrived, &moving.to)?);
+                }
+                drop(changing);
+                self.put_parts(id, &before, new, None).await?;
+                if moving.stage == Stage::Ready {
+                    self.follow(id, graph, moving, ex).await?;
+                }
                 Ok(())
             }
             Stage::Turned => {
@@ -498,7 +528,7 @@ impl Controller {
                     moving.function
                 );
                 let moving = Moving { stage, ..moving.clone() };
-                let done = self.at_stage(id, &graph, &moving, at, &mut Exchange::default()).await;
+                let done = self.at_stage(id, &graph, &moving, at, (&mut Exchange::default(), None)).await;
                 self.tell(Kind::Failed, Some(at), Some(id), text).await;
                 done
             }

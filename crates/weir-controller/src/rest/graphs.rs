@@ -263,7 +263,7 @@ pub(super) async fn put_list(
     }
     to_the_end(async move {
         // Nothing else changes while a list is applied, or taken back.
-        let _changing = app.changing.lock().await;
+        let _changing = app.at_rest(None).await;
         let before = app.view();
         let unconfirmed = app.blocking(|s| s.database().unconfirmed()).await?;
         let mut graphs: Vec<AppliedGraph> = Vec::new();

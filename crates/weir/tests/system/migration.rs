@@ -1,7 +1,7 @@
 //! A function moves between nodes while traffic passes it.
 
 use crate::domain::{Domain, lab};
-use crate::lab::{Lab, until};
+use crate::lab::{Lab, Process, until};
 use crate::traffic::{Stream, big_file, sha256, web_server};
 
 /// Hosts at n1 and n3, and a NAT at n2 to begin with.
@@ -191,5 +191,44 @@ fn a_nat_moves_under_traffic_and_nothing_is_lost_doubled_or_out_of_order() {
     // The same document leaves it where it is.
     assert!(domain.apply(NAT, &[]).ok().contains("unchanged"));
     domain.weir(&["delete", "office"]).ok();
+    domain.stop_engines();
+}
+
+#[test]
+fn two_moves_at_once_do_not_disturb_each_other() {
+    let lab = lab(true);
+    addresses(&lab);
+    let domain = Domain::start(&lab);
+    let _nodes = domain.join_all();
+    domain.apply(NAT, &[]).ok();
+    let other = NAT.replace("id: office", "id: other").replace("if-name: lan", "if-name: wan");
+    domain.apply(&other, &[]).ok();
+    crate::lab::until_pings(&lab.ns("h1"), "10.2.0.3");
+    for to in ["n1", "n2"] {
+        // Of one graph one goes on, and the other is said to wait for it; another graph has nothing to do with it.
+        let control = lab.ns("control");
+        let [first, second] =
+            [to, "n3"].map(|to| control.spawn_weir(&["migrate", "office", "nat", "--to", to]));
+        let beside = control.spawn_weir(&["migrate", "other", "nat", "--to", to]);
+        // What changes nothing of the graph that moves does not wait for it, and what does change it comes behind.
+        let applied = control.spawn_weir(&["apply", &lab.write("same.yaml", NAT)]);
+        let said = [first, second, beside].map(Process::wait);
+        let done = said.iter().filter(|out| out.code == 0).count();
+        let text = |i: usize| format!("{}{}", said[i].stdout, said[i].stderr);
+        assert!(said[2].code == 0 || text(2).contains("already"), "{}", text(2));
+        assert!(done >= 1, "{} {}", text(0), text(1));
+        for i in [0, 1] {
+            let refused = ["is under way", "is not as it is to be yet", "already"]
+                .iter()
+                .any(|why| text(i).contains(why));
+            assert!(said[i].code == 0 || refused, "{}", text(i));
+        }
+        applied.wait().ok();
+        until("the graph is at rest", || is_at_rest(&domain));
+        assert_eq!(nodes_of_nat(&lab).len(), 1);
+        crate::lab::until_pings(&lab.ns("h1"), "10.2.0.3");
+    }
+    domain.weir(&["delete", "office"]).ok();
+    domain.weir(&["delete", "other"]).ok();
     domain.stop_engines();
 }
