@@ -10,6 +10,7 @@ mod graph;
 mod handwritten;
 mod machine;
 mod memory;
+mod migration;
 mod node;
 mod peers;
 mod placement;
@@ -49,7 +50,7 @@ struct Args {
     #[arg(long)]
     quick: bool,
     /// Only workloads whose name starts with PATTERN, or is PATTERN with `*` for any characters; also `compile`,
-    /// `functions`, `memory`, `node`, `placement`, `ports`, `references`, `topology`, `verify` and `vnf`. Can be repeated. Writes no files unless --out is given; what --out has of other groups stays.
+    /// `functions`, `memory`, `migration`, `node`, `placement`, `ports`, `references`, `topology`, `verify` and `vnf`. Can be repeated. Writes no files unless --out is given; what --out has of other groups stays.
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
     /// Where RESULTS.md, results.json and plots go: the folder `bench` if all is measured.
@@ -79,6 +80,9 @@ struct Args {
     /// Run B of the chain A, B, C at the first port, with C at the second: this program starts itself so.
     #[arg(long, hide = true, num_args = 2, value_name = "PORT")]
     vnf_b: Vec<u16>,
+    /// Send or receive the traffic of functions that move: this program starts itself so.
+    #[arg(long, hide = true, num_args = 1.., value_name = "WORD")]
+    move_traffic: Vec<String>,
     /// Take packets from the memif socket SOCKET: this program starts itself so.
     #[arg(long, hide = true, value_name = "SOCKET")]
     memif_sink: Option<PathBuf>,
@@ -116,6 +120,9 @@ fn main() -> Result<()> {
     if !args.vnf_b.is_empty() {
         return vnf::serve(&args.vnf_b);
     }
+    if !args.move_traffic.is_empty() {
+        return migration::traffic::run(&args.move_traffic);
+    }
     if let Some(socket) = &args.memif_sink {
         return ports::memif::sink(socket);
     }
@@ -137,6 +144,7 @@ fn main() -> Result<()> {
         "compile",
         "functions",
         "memory",
+        "migration",
         "node",
         "placement",
         "ports",
@@ -215,6 +223,7 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
         ports: Vec::new(),
         functions: Vec::new(),
         vnf: Vec::new(),
+        migration: Vec::new(),
         node: Vec::new(),
         placement: None,
         skipped: Vec::new(),
@@ -266,6 +275,9 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
     if args.wants("vnf", &[]) {
         let time = Duration::from_millis(if args.quick { 200 } else { 1000 });
         results.vnf = vnf::measure(effort.samples, time, &mut results.skipped);
+    }
+    if args.wants("migration", &[]) {
+        results.migration = migration::measure(args.quick, &mut results.skipped);
     }
     if args.wants("node", &[]) {
         results.node = node::measure(args.quick, &mut results.skipped);

@@ -94,6 +94,7 @@ pub fn markdown(results: &Results, peers: &[Peer]) -> String {
     out += &crate::ports::markdown(&results.ports);
     out += &crate::functions::markdown(&results.functions);
     out += &crate::vnf::markdown(&results.vnf);
+    out += &crate::migration::markdown(&results.migration);
     out += &crate::node::markdown(&results.node);
     out += &crate::placement::markdown(results.placement.as_ref());
     if !results.references.is_empty() {
@@ -295,6 +296,7 @@ mod tests {
             verify: vec![],
             functions: vec![],
             vnf: vec![],
+            migration: vec![],
             node: vec![],
             placement: None,
             references: vec![],

@@ -47,6 +47,9 @@ pub struct Results {
     /// Functions that end connections.
     #[serde(default)]
     pub vnf: Vec<crate::functions::Figure>,
+    /// Functions that move between nodes.
+    #[serde(default)]
+    pub migration: Vec<crate::migration::Case>,
     /// A node with many graphs.
     #[serde(default)]
     pub node: Vec<crate::node::Figure>,
@@ -74,6 +77,7 @@ impl Results {
         replace(&mut self.ports, part.ports, "ports", &mut groups);
         replace(&mut self.functions, part.functions, "functions", &mut groups);
         replace(&mut self.vnf, part.vnf, "vnf", &mut groups);
+        replace(&mut self.migration, part.migration, "migration", &mut groups);
         replace(&mut self.node, part.node, "node", &mut groups);
         if part.placement.is_some() {
             self.placement = part.placement;

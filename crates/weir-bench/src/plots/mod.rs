@@ -1,7 +1,7 @@
 //! Results as pictures (SVG).
 
 mod bars;
-mod lines;
+pub mod lines;
 
 use std::path::Path;
 
@@ -54,7 +54,7 @@ pub fn draw(results: &Results, peers: &[Peer], folder: &Path) -> Result<()> {
             None => {}
         }
     }
-    Ok(())
+    crate::migration::draw(&results.migration, folder)
 }
 
 enum Picture {
