@@ -3,6 +3,7 @@
 # make test    what CI runs: system packages if missing, format, lints, all tests (root: tests make network namespaces)
 # make web     builds the dashboard anew, web/dist, which is part of the sources: cargo build needs no npm
 # make demo    a service graph between two network namespaces, in a minute
+# make demo-domain   a NAT that moves between three nodes under iperf3
 # make bench   measures the data plane, beside other programs if root can install them; writes bench/RESULTS.md
 # make fuzz    runs each fuzz target for MINUTES (1) with libFuzzer; needs a nightly Rust and cargo-fuzz
 # make sdk     lints and tests of the Python SDK, against a real controller and three nodes (root)
@@ -11,7 +12,7 @@
 MINUTES ?= 1
 ONE_IN ?= 1
 
-.PHONY: build dist deb web demo test setup fmt lint dashboard unit sdk deny bench fuzz mutate
+.PHONY: build dist deb web demo demo-domain test setup fmt lint dashboard unit sdk deny bench fuzz mutate
 
 build:
 	cargo build --locked --release -p weir
@@ -71,6 +72,11 @@ demo:
 	scripts/setup.sh
 	cargo build --locked -p weir
 	scripts/demo
+
+demo-domain:
+	scripts/setup.sh
+	cargo build --locked -p weir
+	scripts/demo-domain
 
 bench:
 	scripts/bench-setup.sh
