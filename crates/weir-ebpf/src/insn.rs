@@ -164,6 +164,7 @@ pub enum Helper {
     Random = 7,
     Redirect = 23,
     SkbChangeTail = 38,
+    SkbPullData = 39,
     XdpAdjustHead = 44,
     RedirectMap = 51,
     XdpAdjustTail = 65,

@@ -27,21 +27,34 @@ pub use refuse::{Cause, Refusal, Refused};
 /// Where the kernel runs a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hook {
-    /// When a frame comes in, before anything else is done with it.
+    /// When a frame comes in, before anything else is done with it (XDP).
     Xdp,
+    /// When a packet comes in, as the kernel has it (`tcx`, ingress): with a checksum that its sender left unfinished, and unsegmented.
+    /// What programs look at has to be in its first [`LINEAR`] bytes.
+    Tc,
 }
+
+/// Bytes at the start of a packet that a program on [`Hook::Tc`] can look at, where the kernel has the packet in pieces.
+pub const LINEAR: u32 = 512;
 
 impl Hook {
     /// The verdict of dropped packets.
     fn drop(self) -> u64 {
-        // XDP_DROP
-        1
+        match self {
+            // XDP_DROP
+            Hook::Xdp => 1,
+            // TC_ACT_SHOT
+            Hook::Tc => 2,
+        }
     }
 
     /// The verdict of packets that there cannot be.
     fn fault(self) -> u64 {
-        // XDP_ABORTED, which the kernel's tracing shows.
-        0
+        match self {
+            // XDP_ABORTED, which the kernel's tracing shows.
+            Hook::Xdp => 0,
+            Hook::Tc => 2,
+        }
     }
 }
 

@@ -58,8 +58,10 @@ pub enum Cause {
     Searches,
     #[error("adds bytes at the end of packets")]
     Lengthens,
-    #[error("adds bytes in front, which this hook of the kernel cannot")]
+    #[error("adds more bytes in front than this hook of the kernel can")]
     AddsInFront,
+    #[error("lets packets leave with another length in front, which this hook of the kernel cannot")]
+    MovesFront,
     #[error("removes bytes in front whose number is known only when the packet is there")]
     PullsVariable,
     #[error("sums a range of up to {most} bytes whose length is known only when the packet is there")]

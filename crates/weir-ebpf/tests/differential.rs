@@ -11,7 +11,7 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 
 use support::{Trial, graph};
-use weir_ebpf::{Options, compile};
+use weir_ebpf::{Hook, Options, compile};
 
 /// All configurations.
 fn all() -> Vec<String> {
@@ -36,18 +36,26 @@ fn the_kernel_and_the_interpreter_agree() {
         let g = graph::linked(text);
         for &(owner, port) in &g.points {
             let entry = g.program.packet_entry(owner, port).expect("the point is an input");
-            for (program, marked) in [(&g.program, true), (&g.fast, true), (&g.fast, false)] {
+            let ways = [
+                (&g.program, true, Hook::Xdp),
+                (&g.fast, true, Hook::Xdp),
+                (&g.fast, false, Hook::Xdp),
+                (&g.program, true, Hook::Tc),
+                (&g.fast, true, Hook::Tc),
+            ];
+            for (program, marked, hook) in ways {
+                let options = Options { marked, hook, ..support::OPTIONS };
                 let entry = program.packet_entry(owner, port).unwrap_or(entry);
-                match compile(program, entry, &Options { marked, ..support::OPTIONS }) {
+                match compile(program, entry, &options) {
                     Ok(object) => {
-                        let mut trial = match Trial::new(text, program, entry, object, marked) {
+                        let mut trial = match Trial::new(text, program, entry, object, options) {
                             Ok(trial) => trial,
                             Err(why) => {
                                 too_complex.insert(text.clone(), why);
                                 continue;
                             }
                         };
-                        let seen = trial.run(&frames, if text.len() > 300 { 1000 } else { 200 });
+                        let seen = trial.run(&frames, if text.len() > 300 { 600 } else { 120 });
                         packets += seen.packets;
                         reasons.extend(seen.reasons);
                         compiled.extend(support::elements(program, entry).iter().map(|e| g.class_of(e)));

@@ -18,7 +18,10 @@ const BPF_OBJ_GET_INFO_BY_FD: i64 = 15;
 const BPF_LINK_CREATE: i64 = 28;
 const BPF_LINK_UPDATE: i64 = 29;
 const BPF_MAP_TYPE_PERCPU_ARRAY: u32 = 6;
+const BPF_PROG_QUERY: i64 = 16;
+const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
 const BPF_PROG_TYPE_XDP: u32 = 6;
+const BPF_TCX_INGRESS: u32 = 46;
 const BPF_XDP: u32 = 37;
 /// Of maps by prefix, which make no entries in advance.
 const BPF_MAP_TYPE_LPM_TRIE: u32 = 11;
@@ -37,6 +40,15 @@ pub enum Mode {
     Native,
     /// After the driver, for drivers that cannot.
     Generic,
+}
+
+/// What a program is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hook {
+    /// Frames that an interface receives, before anything is done with them.
+    Xdp,
+    /// Packets that an interface receives, as the kernel has them (`tcx`).
+    Tc,
 }
 
 /// A map.
@@ -174,6 +186,7 @@ fn said(log: &str) -> String {
 #[derive(Debug)]
 pub struct Program {
     fd: OwnedFd,
+    hook: Hook,
 }
 
 /// What a program did with a packet.
@@ -186,19 +199,23 @@ pub struct Ran {
 }
 
 impl Program {
-    /// Loads a program for XDP. It may be named in up to 15 letters, digits, points and underscores.
+    /// Loads a program. It may be named in up to 15 letters, digits, points and underscores.
     ///
     /// # Errors
     /// If the kernel does not take it, with what its verifier says.
-    pub fn xdp(code: &[u64], name: &str) -> Result<Program, LoadError> {
+    pub fn load(hook: Hook, code: &[u64], name: &str) -> Result<Program, LoadError> {
+        let (prog_type, expected_attach_type) = match hook {
+            Hook::Xdp => (BPF_PROG_TYPE_XDP, BPF_XDP),
+            Hook::Tc => (BPF_PROG_TYPE_SCHED_CLS, BPF_TCX_INGRESS),
+        };
         let attempt = |log: &mut [u8]| {
             let license = c"Apache-2.0";
             let mut load = ProgLoad {
-                prog_type: BPF_PROG_TYPE_XDP,
+                prog_type,
                 insn_cnt: code.len() as u32,
                 insns: code.as_ptr() as u64,
                 license: license.as_ptr() as u64,
-                expected_attach_type: BPF_XDP,
+                expected_attach_type,
                 ..ProgLoad::default()
             };
             if !log.is_empty() {
@@ -212,7 +229,7 @@ impl Program {
             create(BPF_PROG_LOAD, &load)
         };
         let first = match attempt(&mut []) {
-            Ok(fd) => return Ok(Program { fd }),
+            Ok(fd) => return Ok(Program { fd, hook }),
             Err(e) => e,
         };
         if first.raw_os_error() == Some(libc::E2BIG) {
@@ -224,7 +241,7 @@ impl Program {
         // Again, for the reason.
         let mut log = vec![0; LOG];
         match attempt(&mut log) {
-            Ok(fd) => Ok(Program { fd }),
+            Ok(fd) => Ok(Program { fd, hook }),
             Err(_) => {
                 let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
                 Err(LoadError { source: first, log: String::from_utf8_lossy(&log[..end]).into_owned() })
@@ -254,17 +271,30 @@ impl Program {
         Ok(Ran { verdict: attributes[0].retval, packet: out })
     }
 
-    /// Hangs the program on an interface of this thread's network namespace. It goes when the link is dropped.
+    /// Hangs the program on an interface of this thread's network namespace. It goes when the link is dropped. Where programs
+    /// for packets run, the mode is of no account.
     ///
     /// # Errors
     /// `EBUSY` if another program is there, which stays.
     pub fn attach(&self, index: u32, mode: Mode) -> io::Result<Link> {
-        let flags = match mode {
-            Mode::Native => XDP_FLAGS_DRV_MODE,
-            Mode::Generic => XDP_FLAGS_SKB_MODE,
-        };
+        let program = self.fd.as_raw_fd() as u32;
         // prog_fd, target_ifindex, attach_type, flags
-        let fd = create(BPF_LINK_CREATE, &[self.fd.as_raw_fd() as u32, index, BPF_XDP, flags])?;
+        let fd = match self.hook {
+            Hook::Xdp => {
+                let flags = match mode {
+                    Mode::Native => XDP_FLAGS_DRV_MODE,
+                    Mode::Generic => XDP_FLAGS_SKB_MODE,
+                };
+                create(BPF_LINK_CREATE, &[program, index, BPF_XDP, flags])?
+            }
+            Hook::Tc => {
+                // Several may be there, and the first that decides does so for all.
+                if count(index)? > 0 {
+                    return Err(io::Error::from_raw_os_error(libc::EBUSY));
+                }
+                create(BPF_LINK_CREATE, &[program, index, BPF_TCX_INGRESS, 0])?
+            }
+        };
         Ok(Link { fd, mode })
     }
 }
@@ -300,6 +330,14 @@ impl Link {
         call(BPF_OBJ_GET_INFO_BY_FD, &ask).ok()?;
         Some(info[4]).filter(|index| *index != 0)
     }
+}
+
+/// Programs for packets that an interface receives.
+fn count(index: u32) -> io::Result<u32> {
+    let query = Query { target: index, attach_type: BPF_TCX_INGRESS, ..Query::default() };
+    let mut attributes = [query];
+    call_mut(BPF_PROG_QUERY, &mut attributes)?;
+    Ok(attributes[0].count)
 }
 
 /// Processors that the kernel may ever have: maps have a value for each.
@@ -359,6 +397,23 @@ struct TestRun {
     cpu: u32,
     batch_size: u32,
     padding: u32,
+}
+
+/// The part of `union bpf_attr` for `BPF_PROG_QUERY`.
+#[derive(Default)]
+#[repr(C)]
+struct Query {
+    target: u32,
+    attach_type: u32,
+    query_flags: u32,
+    attach_flags: u32,
+    prog_ids: u64,
+    count: u32,
+    padding: u32,
+    prog_attach_flags: u64,
+    link_ids: u64,
+    link_attach_flags: u64,
+    revision: u64,
 }
 
 /// The part of `union bpf_attr` for `BPF_OBJ_GET_INFO_BY_FD`.

@@ -385,6 +385,9 @@ impl<'p> Emit<'p> {
     fn prologue(&mut self) {
         self.mov(R6, R1);
         self.load_data();
+        if self.options.hook == Hook::Tc {
+            self.make_linear();
+        }
         if let Some(anno) = self.frame.anno {
             for word in 0..6 {
                 self.store(Size::B8, R10, anno + 8 * word, Src::Imm(0));
@@ -399,13 +402,44 @@ impl<'p> Emit<'p> {
         }
     }
 
-    fn load_data(&mut self) {
-        let Hook::Xdp = self.options.hook;
-        self.load(Size::B4, R7, R6, 0);
+    /// Brings the start of a packet that is in pieces together.
+    fn make_linear(&mut self) {
+        let (there, all) = (self.label(), self.label());
+        self.load_end(R1);
+        self.alu(Alu::Sub, R1, Src::Reg(R7));
+        self.load(Size::B4, R2, R6, 0);
+        self.jump_if(Cond::Ge, R1, Src::Reg(R2), there);
+        self.jump_if(Cond::Ge, R1, Src::Imm(crate::LINEAR as i32), there);
+        self.jump_if(Cond::Le, R2, Src::Imm(crate::LINEAR as i32), all);
+        self.set(R2, crate::LINEAR.into());
+        self.at(all);
+        self.mov(R1, R6);
+        self.call(Helper::SkbPullData);
+        self.load_data();
+        self.at(there);
     }
 
+    /// The first byte of the frame (`xdp_md::data`, `__sk_buff::data`).
+    fn load_data(&mut self) {
+        let off = if self.options.hook == Hook::Xdp { 0 } else { 76 };
+        self.load(Size::B4, R7, R6, off);
+    }
+
+    /// The end of what can be looked at.
     fn load_end(&mut self, dst: Reg) {
-        self.load(Size::B4, dst, R6, 4);
+        let off = if self.options.hook == Hook::Xdp { 4 } else { 80 };
+        self.load(Size::B4, dst, R6, off);
+    }
+
+    /// Bytes of the whole frame, as a number. Of XDP, `r7` has to be right.
+    fn load_len(&mut self, dst: Reg) {
+        match self.options.hook {
+            Hook::Xdp => {
+                self.load_end(dst);
+                self.alu(Alu::Sub, dst, Src::Reg(R7));
+            }
+            Hook::Tc => self.load(Size::B4, dst, R6, 0),
+        }
     }
 
     fn end_number(&self, end: &Ended) -> u64 {
@@ -451,8 +485,7 @@ impl<'p> Emit<'p> {
         self.alu(Alu::Add, R1, Src::Imm(1));
         self.store(Size::B8, R0, 0, Src::Reg(R1));
         self.load_data();
-        self.load_end(R2);
-        self.alu(Alu::Sub, R2, Src::Reg(R7));
+        self.load_len(R2);
         self.load(Size::B8, R1, R0, 8);
         self.alu(Alu::Add, R1, Src::Reg(R2));
         self.store(Size::B8, R0, 8, Src::Reg(R1));
@@ -471,12 +504,7 @@ impl<'p> Emit<'p> {
             self.at(self.leave);
             self.count();
             let ports = self.ends.iter().filter(|e| matches!(e, Ended::Left(_))).count().max(1) as u32;
-            let map =
-                self.map(Map { role: Role::Ports, kind: MapKind::DevMap, key: 4, value: 4, entries: ports });
-            self.put(Insn::Map { dst: R1, map });
-            self.mov(R2, R9);
-            self.set(R3, 0);
-            self.call(Helper::RedirectMap);
+            self.redirect(ports);
             self.put(Insn::Exit);
         }
         if self.used[0] {
@@ -490,6 +518,40 @@ impl<'p> Emit<'p> {
             self.count();
             self.mov(R0, R9);
             self.put(Insn::Exit);
+        }
+    }
+
+    /// To the interface of the exit whose number is in `r9`.
+    fn redirect(&mut self, ports: u32) {
+        match self.options.hook {
+            Hook::Xdp => {
+                let map = self.map(Map {
+                    role: Role::Ports,
+                    kind: MapKind::DevMap,
+                    key: 4,
+                    value: 4,
+                    entries: ports,
+                });
+                self.put(Insn::Map { dst: R1, map });
+                self.mov(R2, R9);
+                self.set(R3, 0);
+                self.call(Helper::RedirectMap);
+            }
+            Hook::Tc => {
+                let map = self.map(Map {
+                    role: Role::Ports,
+                    kind: MapKind::Array,
+                    key: 4,
+                    value: 4 * ports,
+                    entries: 1,
+                });
+                self.put(Insn::MapValue { dst: R2, map, off: 0 });
+                self.alu(Alu::Lsh, R9, Src::Imm(2));
+                self.alu(Alu::Add, R2, Src::Reg(R9));
+                self.load(Size::B4, R1, R2, 0);
+                self.set(R2, 0);
+                self.call(Helper::Redirect);
+            }
         }
     }
 

@@ -43,8 +43,14 @@ impl Emit<'_> {
                     }
                     None => self.fetch_meta(number(*field), R1),
                 }
-                if let (MetaField::PacketType, Hook::Xdp) = (field, self.options.hook) {
-                    self.refuse(b, Cause::Asks("the kind of receiver of a packet"));
+                match (field, self.options.hook) {
+                    (MetaField::PacketType, Hook::Xdp) => {
+                        self.refuse(b, Cause::Asks("the kind of receiver of a packet"));
+                    }
+                    (MetaField::Checksum, Hook::Tc) => {
+                        self.refuse(b, Cause::Asks("the state of a packet's checksum"));
+                    }
+                    _ => {}
                 }
                 self.keep(*dst, R1);
             }
@@ -103,6 +109,12 @@ impl Emit<'_> {
         if MetaField::ALL[field as usize] == MetaField::Timestamp {
             self.now();
             self.mov(dst, R0);
+        } else if let (MetaField::PacketType, Hook::Tc) = (MetaField::ALL[field as usize], self.options.hook)
+        {
+            self.load(Size::B4, dst, Reg::R6, 4);
+        } else if let (MetaField::SegmentSize, Hook::Tc) = (MetaField::ALL[field as usize], self.options.hook)
+        {
+            self.load(Size::B4, dst, Reg::R6, 176);
         } else {
             // XDP sees packets before anything of the others is made of them: no hash, no unfinished checksum, no segments.
             self.set(dst, 0);

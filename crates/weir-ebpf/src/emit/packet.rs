@@ -64,7 +64,8 @@ impl Emit<'_> {
             if let Mark::Slot { maybe: true, .. } = self.m.get(layer) {
                 self.jump_if(Cond::Eq, R2, Src::Imm(0), done);
             }
-            self.load_end(R1);
+            self.load_len(R1);
+            self.alu(Alu::Sub, R2, Src::Reg(R7));
             self.alu(Alu::Sub, R1, Src::Reg(R2));
             // A layer may be beyond the end.
             let positive = self.label();
@@ -160,9 +161,18 @@ impl Emit<'_> {
                 self.pointer(R2, layer);
                 self.alu(Alu::Add, R2, Src::Imm(n as i32));
             }
+            // How long the whole is; nothing is looked at.
+            Amount::Value(v) if self.options.hook == Hook::Tc => {
+                self.position(R2, layer);
+                let more = self.src(v, R1);
+                self.alu(Alu::Add, R2, more);
+            }
             Amount::Value(v) => self.reach(layer, v, no),
         }
-        self.load_end(R3);
+        match (n, self.options.hook) {
+            (Amount::Value(_), Hook::Tc) => self.load_len(R3),
+            _ => self.load_end(R3),
+        }
         self.jump_if(Cond::Gt, R2, Src::Reg(R3), no);
         self.saw(layer, if let Amount::Const(n) = n { n } else { 0 });
         self.edge(ok, &[]);
@@ -195,8 +205,9 @@ impl Emit<'_> {
             return self.refuse(b, Cause::AddsInFront);
         }
         let new = at - n as i32;
-        if new < 0 {
-            let Hook::Xdp = self.options.hook;
+        if new < 0 && self.options.hook == Hook::Tc {
+            self.refuse(b, Cause::AddsInFront);
+        } else if new < 0 {
             let before = self.m.clone();
             self.points_to_distances();
             self.mov(R1, R6);
@@ -259,17 +270,27 @@ impl Emit<'_> {
     pub(super) fn trim(&mut self, len: Value) {
         let skip = self.label();
         let len = self.reg(len, R5);
-        self.pointer(R1, Layer::Data);
-        self.load_end(R2);
+        self.position(R1, Layer::Data);
+        self.mov(R4, R1);
+        self.load_len(R2);
         self.alu(Alu::Sub, R2, Src::Reg(R1));
         self.jump_if(Cond::Ge, len, Src::Reg(R2), skip);
         self.mov(R3, len);
-        self.alu(Alu::Sub, R3, Src::Reg(R2));
+        match self.options.hook {
+            // By how much the end moves, and how long the whole is to be.
+            Hook::Xdp => self.alu(Alu::Sub, R3, Src::Reg(R2)),
+            Hook::Tc => self.alu(Alu::Add, R3, Src::Reg(R4)),
+        }
         self.points_to_distances();
-        let Hook::Xdp = self.options.hook;
         self.mov(R1, R6);
         self.mov(R2, R3);
-        self.call(Helper::XdpAdjustTail);
+        match self.options.hook {
+            Hook::Xdp => self.call(Helper::XdpAdjustTail),
+            Hook::Tc => {
+                self.set(R3, 0);
+                self.call(Helper::SkbChangeTail);
+            }
+        }
         let fault = self.fault();
         self.jump_if(Cond::Ne, R0, Src::Imm(0), fault);
         self.distances_to_points(0);
@@ -277,16 +298,16 @@ impl Emit<'_> {
     }
 
     /// Before a packet leaves: what was pulled goes.
-    pub(super) fn trim_front(&mut self, _: BlockId) {
+    pub(super) fn trim_front(&mut self, b: BlockId) {
         match self.m.get(Layer::Data) {
             Mark::At(0) => return,
+            _ if self.options.hook == Hook::Tc => return self.refuse(b, Cause::MovesFront),
             Mark::At(off) => self.set(R2, off as u64),
             _ => {
                 self.load(Size::B8, R2, R10, slot(Layer::Data));
                 self.alu(Alu::Sub, R2, Src::Reg(R7));
             }
         }
-        let Hook::Xdp = self.options.hook;
         self.mov(R1, R6);
         self.call(Helper::XdpAdjustHead);
         let fault = self.fault();

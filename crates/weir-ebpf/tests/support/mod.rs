@@ -5,7 +5,7 @@ pub mod graph;
 use std::collections::{BTreeSet, HashMap};
 
 use weir_ebpf::{Clock, Ended, Hook, Layout, Object, Options, Role, encode};
-use weir_io::bpf::{Map, Program as Loaded};
+use weir_io::bpf::{self, Map, Program as Loaded};
 use weir_ir::program::{BlockId, End, Op, Program, Reason};
 use weir_ir::{Host, Interpreter, Layer};
 use weir_packet::Packet;
@@ -87,7 +87,7 @@ pub struct Trial<'a> {
     program: &'a Program,
     entry: BlockId,
     object: Object,
-    marked: bool,
+    options: Options,
     loaded: Loaded,
     maps: HashMap<Role, Map>,
     tables: TableSet,
@@ -101,7 +101,7 @@ impl<'a> Trial<'a> {
         program: &'a Program,
         entry: BlockId,
         object: Object,
-        marked: bool,
+        options: Options,
     ) -> Result<Trial<'a>, String> {
         let mut maps = HashMap::new();
         for m in &object.maps {
@@ -111,7 +111,7 @@ impl<'a> Trial<'a> {
         }
         let code =
             encode(&object.code, |m| maps[&object.maps[m as usize].role].fd()).expect("no jump is too far");
-        let loaded = match Loaded::xdp(&code, "weir_test") {
+        let loaded = match Loaded::load(kind(options.hook), &code, "weir_test") {
             Ok(loaded) => loaded,
             // More than its verifier follows; anything else would be a mistake of the compiler.
             Err(e) if e.too_complex() => return Err(e.to_string()),
@@ -129,7 +129,7 @@ impl<'a> Trial<'a> {
         for b in text.bytes() {
             numbers = (numbers ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3);
         }
-        let trial = Trial { text, program, entry, object, marked, loaded, maps, tables, now, numbers };
+        let trial = Trial { text, program, entry, object, options, loaded, maps, tables, now, numbers };
         trial.fill();
         Ok(trial)
     }
@@ -184,8 +184,16 @@ impl<'a> Trial<'a> {
             let n = self.below(30);
             bytes.resize(bytes.len() + n, 0x5a);
         }
-        // The kernel's test takes nothing shorter.
+        // The kernel's tests take nothing shorter; that of packets no link header alone, nor an IP header that is cut.
         bytes.resize(bytes.len().max(14), 0);
+        if self.options.hook == Hook::Tc {
+            let least = match bytes[12..14] {
+                [0x08, 0x00] => 34,
+                [0x86, 0xdd] => 54,
+                _ => 15,
+            };
+            bytes.resize(bytes.len().max(least), 0);
+        }
         bytes
     }
 
@@ -209,9 +217,12 @@ impl<'a> Trial<'a> {
     fn one(&mut self, n: usize, bytes: &[u8], seen: &mut Seen) {
         let mut packet = Packet::from_bytes(bytes).expect("the packet is not too long");
         packet.timestamp = self.now;
-        if self.marked {
+        if self.options.marked {
             let at = packet.data();
             packet.set_layer(Layer::Mac, Some(at));
+        }
+        if self.options.hook == Hook::Tc {
+            packet.packet_type = packet_type(bytes);
         }
         let mut host = Recorder(self.program, Outcome { ended: None });
         Interpreter::default().run(
@@ -239,10 +250,11 @@ impl<'a> Trial<'a> {
             .collect();
         let about =
             || format!("{}\npacket {n}: {bytes:02x?}\n{}\n{}", self.text, self.program, self.object.text());
+        let (drop, fault) = if self.options.hook == Hook::Xdp { (1, 0) } else { (2, 2) };
         // No frame of the kernel is shorter than its link header.
         let runt = matches!(&wanted, (Ended::Left(_), Some(out)) if out.len() < 14);
         if runt && counted == [&Ended::Fault] {
-            assert_eq!(ran.verdict, 0, "the verdict of {}", about());
+            assert_eq!(ran.verdict, fault, "the verdict of {}", about());
             return;
         }
         assert_eq!(counted, [&wanted.0], "the end of {}", about());
@@ -251,7 +263,7 @@ impl<'a> Trial<'a> {
                 assert!(ran.packet == *out, "bytes {:02x?} instead of {out:02x?} of {}", ran.packet, about());
             }
             (Ended::Dropped { reason, .. }, _) => {
-                assert_eq!(ran.verdict, 1, "the verdict of {}", about());
+                assert_eq!(ran.verdict, drop, "the verdict of {}", about());
                 seen.reasons.insert(reason.to_string());
             }
             _ => {}
@@ -309,6 +321,23 @@ impl<'a> Trial<'a> {
                 layout.decode(&key, &value, self.now)
             })
             .collect()
+    }
+}
+
+fn kind(hook: Hook) -> bpf::Hook {
+    match hook {
+        Hook::Xdp => bpf::Hook::Xdp,
+        Hook::Tc => bpf::Hook::Tc,
+    }
+}
+
+/// What the kernel makes of a link header, on the loopback interface, whose address is 0 (`eth_type_trans`).
+fn packet_type(frame: &[u8]) -> u8 {
+    match frame[..6] {
+        [0, 0, 0, 0, 0, 0] => 0,
+        [0xff, 0xff, 0xff, 0xff, 0xff, 0xff] => 1,
+        [first, ..] if first & 1 != 0 => 2,
+        _ => 3,
     }
 }
 

@@ -67,7 +67,8 @@ impl Program {
 
     fn load(index: u32, generic: bool) -> io::Result<Program> {
         let map = Map::new(XSKMAP, 4, 4, MAX_QUEUES)?;
-        let program = bpf::Program::xdp(&instructions(map.fd()), "weir_xdp").map_err(|e| e.source)?;
+        let program =
+            bpf::Program::load(bpf::Hook::Xdp, &instructions(map.fd()), "weir_xdp").map_err(|e| e.source)?;
         let native = if generic {
             Err(io::ErrorKind::Unsupported.into())
         } else {
