@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod apps;
 mod backbone;
 mod functions;
 mod graph;
@@ -49,8 +50,7 @@ struct Args {
     /// Short samples, fewer of them, tables of at most 10,000 entries; writes no files unless --out is given.
     #[arg(long)]
     quick: bool,
-    /// Only workloads whose name starts with PATTERN, or is PATTERN with `*` for any characters; also `compile`,
-    /// `functions`, `memory`, `migration`, `node`, `placement`, `ports`, `references`, `topology`, `verify` and `vnf`. Can be repeated. Writes no files unless --out is given; what --out has of other groups stays.
+    /// Only workloads whose name starts with PATTERN, or is PATTERN with `*` for any characters; also `apps`, `compile`, `functions`, `memory`, `migration`, `node`, `placement`, `ports`, `references`, `topology`, `verify` and `vnf`. Can be repeated. Writes no files unless --out is given; what --out has of other groups stays.
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
     /// Where RESULTS.md, results.json and plots go: the folder `bench` if all is measured.
@@ -141,6 +141,7 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let others = [
+        "apps",
         "compile",
         "functions",
         "memory",
@@ -224,6 +225,7 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
         functions: Vec::new(),
         vnf: Vec::new(),
         migration: Vec::new(),
+        apps: Vec::new(),
         node: Vec::new(),
         placement: None,
         skipped: Vec::new(),
@@ -278,6 +280,10 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
     }
     if args.wants("migration", &[]) {
         results.migration = migration::measure(args.quick, &mut results.skipped);
+    }
+    if args.wants("apps", &[]) {
+        let time = Duration::from_secs(if args.quick { 1 } else { 2 });
+        results.apps = apps::measure(effort.samples, time, &mut results.skipped);
     }
     if args.wants("node", &[]) {
         results.node = node::measure(args.quick, &mut results.skipped);

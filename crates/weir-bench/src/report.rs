@@ -95,6 +95,7 @@ pub fn markdown(results: &Results, peers: &[Peer]) -> String {
     out += &crate::functions::markdown(&results.functions);
     out += &crate::vnf::markdown(&results.vnf);
     out += &crate::migration::markdown(&results.migration);
+    out += &crate::apps::markdown(&results.apps);
     out += &crate::node::markdown(&results.node);
     out += &crate::placement::markdown(results.placement.as_ref());
     if !results.references.is_empty() {
@@ -297,6 +298,7 @@ mod tests {
             functions: vec![],
             vnf: vec![],
             migration: vec![],
+            apps: vec![],
             node: vec![],
             placement: None,
             references: vec![],

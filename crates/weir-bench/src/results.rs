@@ -50,6 +50,9 @@ pub struct Results {
     /// Functions that move between nodes.
     #[serde(default)]
     pub migration: Vec<crate::migration::Case>,
+    /// A switch that obeys a controller.
+    #[serde(default)]
+    pub apps: Vec<crate::functions::Figure>,
     /// A node with many graphs.
     #[serde(default)]
     pub node: Vec<crate::node::Figure>,
@@ -78,6 +81,7 @@ impl Results {
         replace(&mut self.functions, part.functions, "functions", &mut groups);
         replace(&mut self.vnf, part.vnf, "vnf", &mut groups);
         replace(&mut self.migration, part.migration, "migration", &mut groups);
+        replace(&mut self.apps, part.apps, "apps", &mut groups);
         replace(&mut self.node, part.node, "node", &mut groups);
         if part.placement.is_some() {
             self.placement = part.placement;

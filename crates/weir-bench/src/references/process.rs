@@ -108,6 +108,11 @@ impl Running {
         Ok(Running { child, stdin, lines })
     }
 
+    /// Its process identifier.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Writes a line to its standard input.
     pub fn say(&mut self, line: &str) -> Result<()> {
         let stdin = self.stdin.as_mut().context("no standard input")?;
