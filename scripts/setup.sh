@@ -20,6 +20,8 @@ dig:bind9-dnsutils
 dnsmasq:dnsmasq-base
 docker-registry:docker-registry
 dpdk-testpmd:dpdk-dev
+etcd:etcd-server
+etcdctl:etcd-client
 ethtool:ethtool
 fish:fish
 ip:iproute2

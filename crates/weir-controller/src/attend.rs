@@ -1,7 +1,6 @@
 //! What the controller does with nodes that dial.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -9,6 +8,7 @@ use axum::http::{Method, Request};
 use http_body_util::BodyExt;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use weir_api::events::{Event, Kind};
 use weir_api::node::Health;
@@ -28,12 +28,28 @@ const STREAMS: u32 = 512;
 /// Longest line of an event.
 const MAX_LINE: usize = 1 << 20;
 
-/// Takes the nodes that dial, for ever.
+/// Takes the nodes that dial, for ever. When it is aborted, their connections end.
 pub(crate) async fn attend(controller: Arc<Controller>, mut dialled: mpsc::Receiver<NodeConnection>) {
-    let number = Arc::new(AtomicU64::new(1));
-    while let Some(connection) = dialled.recv().await {
-        let (controller, number) = (controller.clone(), number.fetch_add(1, Ordering::Relaxed));
-        tokio::spawn(async move { take(controller, connection, number).await });
+    let mut connections = JoinSet::new();
+    for number in 1.. {
+        let Some(connection) = dialled.recv().await else { return };
+        connections.spawn(take(controller.clone(), connection, number));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+/// A task that ends with who began it.
+struct Task<T>(JoinHandle<T>);
+
+impl<T: Send + 'static> Task<T> {
+    fn spawn(future: impl Future<Output = T> + Send + 'static) -> Task<T> {
+        Task(tokio::spawn(future))
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
@@ -63,17 +79,16 @@ async fn take(controller: Arc<Controller>, connection: NodeConnection, number: u
         Ok(shaken) => shaken,
         Err(e) => return tracing::debug!(node, "no HTTP/2: {e}"),
     };
-    let running = tokio::spawn(running);
+    let mut running = Task::spawn(running);
     let connected = Connected::new(number, address.to_string(), sender);
     if let Err(e) = controller.arrived(&node, connected).await {
         tracing::warn!(node, "it is not taken: {e}");
-        return running.abort();
+        return;
     }
-    let looking = tokio::spawn(look(controller.clone(), node.clone(), number));
-    let listening = tokio::spawn(listen(controller.clone(), node.clone()));
-    let ended = running.await;
-    looking.abort();
-    listening.abort();
+    let looking = Task::spawn(look(controller.clone(), node.clone(), number));
+    let listening = Task::spawn(listen(controller.clone(), node.clone()));
+    let ended = (&mut running.0).await;
+    drop((looking, listening));
     let why = match ended {
         Ok(Err(e)) => e.to_string(),
         _ => "it went".to_owned(),

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use weir_store::backup;
 use weir_tls::{Pin, files};
 
-use crate::run::{ControllerError, lock};
+use crate::run::{ControllerError, etcd, lock};
+use crate::several;
 use crate::store::{SCHEMA, Store};
 
 /// What the authority is called in a backup.
-const AUTHORITY: &str = "authority";
+pub(crate) const AUTHORITY: &str = "authority";
 
 /// What was put back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,9 @@ pub struct Restored {
 /// # Errors
 /// There is no store or no authority, or the backup cannot be written.
 pub fn back_up(store: &Path, to: &Path) -> Result<Pin, ControllerError> {
+    if let Some(address) = etcd(store) {
+        return several::back_up(address, to);
+    }
     let folder = store.with_extension("authority");
     let (pin, text) = files::export(&folder)?.ok_or(ControllerError::NoAuthority(folder))?;
     backup::write(store, to, &BTreeMap::from([(AUTHORITY.to_owned(), text)]))?;
@@ -38,6 +42,9 @@ pub fn back_up(store: &Path, to: &Path) -> Result<Pin, ControllerError> {
 /// # Errors
 /// It is no backup of a controller, a controller runs with the store, the authority is another domain's, or files cannot be written.
 pub fn restore(from: &Path, store: &Path) -> Result<Restored, ControllerError> {
+    if let Some(address) = etcd(store) {
+        return several::restore(from, address);
+    }
     let _lock = lock(store)?;
     let content = backup::read(from)?;
     let text = content.get(AUTHORITY).ok_or_else(|| ControllerError::NoBackup(from.to_owned()))?;

@@ -240,6 +240,11 @@ impl Controller {
             Ok(changed) => return Ok(changed),
             Err(refused) => refused,
         };
+        if self.store.database().is_retired() {
+            let text =
+                "another controller leads by now, or may; what was asked for may be done or not: ask again";
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, text));
+        }
         if node.is_some() {
             let text = format!("a change was refused: {}", problem.detail);
             self.tell(Kind::Failed, node.as_deref(), Some(id), text).await;
@@ -302,6 +307,12 @@ impl Controller {
         // The proposal is durable: what is not confirmed now is when the nodes are looked at next.
         let confirmed =
             self.blocking(move |s| s.confirm(&name, &confirmed).and_then(|()| s.trust(&name))).await;
+        // Another controller leads, and may take it back: what came of it is not known.
+        if let Err(problem) = &confirmed
+            && self.store.database().is_retired()
+        {
+            return Err(problem.clone().into());
+        }
         let pending = confirmed.map_err(|e| tracing::error!("graph {id} is not confirmed yet: {e}")).is_err();
         let left: Vec<String> = before
             .map(|b| b.graph.parts.keys().filter(|n| !new.parts.contains_key(*n)).cloned().collect())
@@ -332,6 +343,8 @@ impl Controller {
             let name = id.to_owned();
             match self.blocking(move |s| s.roll_back(&name, !unknown).and_then(|_| s.graphs())).await {
                 Ok(mut graphs) => break graphs.remove(id),
+                // Another controller does it.
+                Err(_) if self.store.database().is_retired() => return,
                 // Others wait. What is known here holds until the controller starts again.
                 Err(e) if tries == TRIES => {
                     tracing::error!(

@@ -11,6 +11,7 @@
 //! - [`store`]: nodes, graphs and where they are, in one file
 //! - [`fleet`]: the nodes that are connected, and requests to them
 //! - [`controller`]: changes, each whole or not at all
+//! - `several`: one of several controllers leads, with a store in etcd
 //! - `backup`: all of it in one file; `doubt`: what becomes of nodes that have seen more than a store that was put back
 
 #![forbid(unsafe_code)]
@@ -40,6 +41,7 @@ mod rest;
 mod run;
 mod search;
 mod settle;
+mod several;
 pub mod split;
 pub mod store;
 mod traffic;
@@ -47,4 +49,4 @@ pub mod view;
 
 pub use backup::{Restored, back_up, restore};
 pub use rest::openapi;
-pub use run::{ControllerError, Options, new_admin_token, run};
+pub use run::{ControllerError, Options, etcd, new_admin_token, run};

@@ -16,12 +16,14 @@ use weir_rest::listen::{Entrance, serve};
 use weir_rest::login::{Login, Names, NoToken, certificate_names};
 use weir_rest::{history, to_the_end};
 use weir_store::StoreError;
+use weir_store::etcd::{NoAddress, NoAnswer};
 use weir_tls::{Pin, TlsError, files, server};
 
 use crate::attend::attend;
 use crate::controller::{Controller, Settings};
 use crate::requests::offer::{Offer, OfferError};
 use crate::rest::router;
+use crate::several::log::LogError;
 use crate::store::Store;
 
 /// How the controller runs.
@@ -29,7 +31,8 @@ use crate::store::Store;
 pub struct Options {
     /// Where clients and nodes come.
     pub listen: SocketAddr,
-    /// The store's file. The certificate authority is beside it, in a folder with the extension `authority`.
+    /// The store's file. The certificate authority is beside it, in a folder with the extension `authority`. Or `etcd://HOST:PORT`, with more members behind
+    /// commas, for several controllers.
     pub store: PathBuf,
     /// Gets the admin token, at the first start and never again.
     pub announce: fn(&Secret),
@@ -87,6 +90,29 @@ pub enum ControllerError {
         /// That of the backup's.
         pin: Pin,
     },
+    /// The address of etcd is none.
+    #[error(transparent)]
+    Address(#[from] NoAddress),
+    /// etcd is silent.
+    #[error(transparent)]
+    Etcd(#[from] NoAnswer),
+    /// Its log cannot be read.
+    #[error("{0}")]
+    Log(String),
+    /// No controller may lead for this.
+    #[error(
+        "a controller leads with the store {0}; stop all controllers first (if they were killed, wait some seconds)"
+    )]
+    Leads(String),
+    /// There is nothing.
+    #[error("there is no domain in {0}")]
+    NoDomain(String),
+    /// There is no place for what is needed for a moment.
+    #[error("no folder for temporary files can be made (TMPDIR says where): {0}")]
+    Folder(std::io::Error),
+    /// Something ended before its end.
+    #[error("{0}")]
+    Ended(String),
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -101,11 +127,31 @@ pub enum ControllerError {
     Token(#[from] NoToken),
 }
 
+impl From<LogError> for ControllerError {
+    fn from(e: LogError) -> ControllerError {
+        ControllerError::Log(e.to_string())
+    }
+}
+
+/// The address of etcd, if the store is there.
+pub fn etcd(store: &Path) -> Option<&str> {
+    store.to_str().filter(|s| s.starts_with("etcd://"))
+}
+
+/// How a controller works by its options.
+pub(crate) fn settings(options: &Options, offer: Option<Arc<Offer>>) -> Settings {
+    let Options { certificates, encrypt: encrypts, when_lost, .. } = *options;
+    Settings { certificates, encrypts, when_lost, offer }
+}
+
 /// Runs the controller until `shutdown` is done.
 ///
 /// # Errors
 /// It cannot start.
 pub async fn run(options: Options, shutdown: impl Future<Output = ()> + Send) -> Result<(), ControllerError> {
+    if let Some(address) = etcd(&options.store).map(str::to_owned) {
+        return crate::several::run(options, &address, shutdown).await;
+    }
     let address = options.listen;
     let offer = options.requests.as_deref().map(Offer::load).transpose()?.map(Arc::new);
     let _lock = lock(&options.store)?;
@@ -123,9 +169,7 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()> + Send) ->
     if login.is_new() {
         (options.announce)(&login.new_admin_token()?);
     }
-    let Options { certificates, encrypt: encrypts, when_lost, .. } = options;
-    let settings = Settings { certificates, encrypts, when_lost, offer };
-    let controller = Controller::new(store, login, authority.clone(), settings)?;
+    let controller = Controller::new(store, login, authority.clone(), settings(&options, offer))?;
     tracing::info!(%address, pin = %authority.pin(), nodes = controller.view().members.len(), "the controller listens");
     let (nodes, dialled) = mpsc::channel(64);
     let attending = tokio::spawn(attend(controller.clone(), dialled));
@@ -145,7 +189,7 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()> + Send) ->
 const ACCOUNTING: u64 = 5;
 
 /// Ends requests whose time is over, keeps accounts, and reads what is offered again when it changes.
-async fn end_requests(controller: Arc<Controller>) {
+pub(crate) async fn end_requests(controller: Arc<Controller>) {
     let mut second = tokio::time::interval(Duration::from_secs(1));
     for passed in 0_u64.. {
         second.tick().await;
@@ -165,7 +209,7 @@ async fn end_requests(controller: Arc<Controller>) {
 }
 
 /// Places graphs anew whose nodes are lost.
-async fn replace_lost(controller: Arc<Controller>) {
+pub(crate) async fn replace_lost(controller: Arc<Controller>) {
     let mut often = tokio::time::interval(Duration::from_millis(200));
     often.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -182,7 +226,7 @@ async fn replace_lost(controller: Arc<Controller>) {
 }
 
 /// Makes graphs go back that nobody confirms.
-async fn go_back(controller: Arc<Controller>) {
+pub(crate) async fn go_back(controller: Arc<Controller>) {
     let (store, changing) = (controller.store.database().clone(), controller.clone());
     let go_back = |graph: String, revision| {
         let controller = changing.clone();
@@ -196,6 +240,9 @@ async fn go_back(controller: Arc<Controller>) {
 /// # Errors
 /// The store cannot be had, or there are no random numbers.
 pub fn new_admin_token(store: &Path) -> Result<Secret, ControllerError> {
+    if let Some(address) = etcd(store) {
+        return crate::several::new_admin_token(address);
+    }
     let _lock = lock(store)?;
     let store = Store::open(store)?;
     Ok(Login::off(store.database().clone())?.new_admin_token()?)

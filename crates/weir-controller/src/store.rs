@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use weir_api::mark::Mark;
 use weir_auth::Graph;
@@ -218,7 +218,20 @@ impl Store {
     /// # Errors
     /// It cannot be had.
     pub fn open(path: &Path) -> Result<Store> {
-        Ok(Store { db: Arc::new(Database::open(path, SCHEMA)?), mark: Marking::default() })
+        Ok(Store::of(Arc::new(Database::open(path, SCHEMA)?)))
+    }
+
+    /// One that is open.
+    pub fn of(db: Arc<Database>) -> Store {
+        Store { db, mark: Marking::default() }
+    }
+
+    /// A copy of a store that several controllers share, empty at first.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn copy(name: &str) -> Result<Arc<Database>> {
+        Database::copy(name, SCHEMA).map(Arc::new)
     }
 
     /// The file, with the log of events.
@@ -237,7 +250,7 @@ impl Store {
     /// The store cannot be written.
     pub fn begin(&self) -> Result<()> {
         let mark = self.db.with(|db| {
-            let tx = db.transaction()?;
+            let tx = db.savepoint()?;
             let generation: u64 = tx.query_row(NEXT, [], |r| r.get(0))?;
             let new = "INSERT INTO runs VALUES (?1, lower(hex(randomblob(8)))) RETURNING run";
             let run = tx.query_row(new, [generation], |r| r.get(0))?;
@@ -252,9 +265,9 @@ impl Store {
     }
 
     /// Makes a change of what is wanted, which is one generation more.
-    fn change<T>(&self, f: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T> {
+    fn change<T>(&self, f: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
         let (done, generation) = self.db.with(|db| {
-            let tx = db.transaction()?;
+            let tx = db.savepoint()?;
             let done = f(&tx)?;
             let generation: u64 = tx.query_row(NEXT, [], |r| r.get(0))?;
             tx.commit()?;
@@ -343,7 +356,7 @@ impl Store {
     /// The store cannot be written.
     pub fn keep_token(&self, terms: &JoinTerms, now: u64) -> Result<()> {
         self.db.with(|db| {
-            let tx = db.transaction()?;
+            let tx = db.savepoint()?;
             tx.execute("DELETE FROM tokens WHERE expires < ?1 OR uses = 0", [now])?;
             let row = params![&terms.hash.bytes()[..], terms.expires, terms.uses];
             tx.execute("INSERT INTO tokens VALUES (?1, ?2, ?3)", row)?;
@@ -364,7 +377,7 @@ impl Store {
     ) -> std::result::Result<(), TokenError> {
         let Member { number, joined, certificate, cordoned } = member;
         let used = self.db.with(|db| {
-            let tx = db.transaction()?;
+            let tx = db.savepoint()?;
             let hash = secret.hash();
             let find = "SELECT expires, uses FROM tokens WHERE hash = ?1";
             let found = tx.query_row(find, [&hash.bytes()[..]], |r| Ok((r.get(0)?, r.get(1)?))).optional()?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use weir_api::events::Kind;
 use weir_api::members::{Certificate, ControllerLink, Hello, JoinRequest, RenewRequest, Welcome};
 use weir_rest::dial::{DialError, connect, host_and_port, post};
@@ -29,7 +29,7 @@ const RENEW_AGAIN: Duration = Duration::from_secs(3600);
 /// How a node joins a domain.
 #[derive(Debug, Clone)]
 pub struct Join {
-    /// The controller, such as `https://controller:7443`.
+    /// The controller, such as `https://controller:7443`; of several that are one domain's, all, with commas between.
     pub url: String,
     /// What `weir token` gave, for the first time.
     pub token: Option<String>,
@@ -79,11 +79,35 @@ pub enum JoinError {
     Expired,
 }
 
+/// The longest pause where there are several controllers: another one leads within seconds.
+const PAUSE_OF_SEVERAL: Duration = Duration::from_secs(1);
+
+/// How long one of several controllers may take.
+const PATIENCE: Duration = Duration::from_millis(1500);
+
+/// Where a controller is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    url: String,
+    host: String,
+    port: u16,
+}
+
+/// The controllers of a text such as `https://c1:7443,https://c2:7443`.
+fn places(text: &str) -> Result<Vec<Place>, DialError> {
+    let place = |url: &str| {
+        let (host, port) = host_and_port(url, CONTROLLER_PORT)?;
+        Ok(Place { url: url.to_owned(), host, port })
+    };
+    text.split(',').map(str::trim).map(place).collect()
+}
+
 /// A node that has joined.
 #[derive(Debug)]
 pub struct Member {
-    host: String,
-    port: u16,
+    places: Vec<Place>,
+    /// The one that it is connected to, or tries next.
+    at: usize,
     join: Join,
     name: String,
     pin: Pin,
@@ -96,11 +120,10 @@ impl Member {
     /// # Errors
     /// It cannot join.
     pub async fn new(join: Join) -> Result<Member, JoinError> {
-        let (host, port) = host_and_port(&join.url, CONTROLLER_PORT)?;
-        if let Some(member) = Member::known(&host, port, &join)? {
+        let places = places(&join.url)?;
+        if let Some(mut member) = Member::known(&places, &join)? {
             // One that was removed meanwhile joins anew, if it has a token for it.
-            let removed = join.token.is_some()
-                && matches!(member.hello().await, Err(JoinError::Dial(DialError::Problem(p))) if p.status == 403);
+            let removed = join.token.is_some() && member.is_removed().await;
             if !removed {
                 return Ok(member);
             }
@@ -113,15 +136,48 @@ impl Member {
         let pin: Pin = pin.parse().map_err(|_| JoinError::Token)?;
         let (key, asked) = request()?;
         let asked = JoinRequest { name: wanted, secret: secret.to_owned(), request: asked };
-        let Certificate { chain } =
-            post(&host, port, &client::config(pin, None)?, "/v1/nodes/join", &asked).await?;
+        let config = client::config(pin, None)?;
+        let mut joined = Err(DialError::Address(join.url.clone()));
+        for place in &places {
+            joined = post(&place.host, place.port, &config, "/v1/nodes/join", &asked).await;
+            // Only where it was not heard, or nobody leads, is another one asked: a token may be used up.
+            match &joined {
+                Err(DialError::Unreachable { .. }) => {}
+                Err(DialError::Problem(p)) if p.status == 503 => {}
+                _ => break,
+            }
+        }
+        let Certificate { chain } = joined?;
         let identity = Identity { chain, key };
         files::keep(&join.folder, &identity)?;
-        Ok(Member { host, port, name: node_of_chain(&identity.chain)?, pin, identity, join })
+        Ok(Member { places, at: 0, name: node_of_chain(&identity.chain)?, pin, identity, join })
+    }
+
+    /// Whether its controller does not take it any more.
+    async fn is_removed(&mut self) -> bool {
+        for _ in 0..self.places.len() {
+            match self.hello().await {
+                Err(JoinError::Dial(DialError::Problem(p))) if p.status == 403 => return true,
+                Ok(()) => return false,
+                Err(_) => self.at = self.next(),
+            }
+        }
+        false
+    }
+
+    /// The controller behind the present one.
+    fn next(&self) -> usize {
+        (self.at + 1) % self.places.len().max(1)
+    }
+
+    /// Where the controller is.
+    fn place(&self) -> &Place {
+        // There is one at least, and `at` is below their number.
+        &self.places[self.at]
     }
 
     /// The member that the node is already.
-    fn known(host: &str, port: u16, join: &Join) -> Result<Option<Member>, JoinError> {
+    fn known(places: &[Place], join: &Join) -> Result<Option<Member>, JoinError> {
         let Some(identity) = files::identity(&join.folder)? else { return Ok(None) };
         let (name, pin) = (node_of_chain(&identity.chain)?, pin_of(&identity.chain)?);
         if let Some(wanted) = &join.name
@@ -137,14 +193,15 @@ impl Member {
         if identity.validity()?.1 <= SystemTime::now() {
             return Err(JoinError::Expired);
         }
-        Ok(Some(Member { host: host.to_owned(), port, name, pin, identity, join: join.clone() }))
+        Ok(Some(Member { places: places.to_vec(), at: 0, name, pin, identity, join: join.clone() }))
     }
 
     /// Tells the controller that it is about to connect, which says if it would not be taken.
     async fn hello(&self) -> Result<(), JoinError> {
         let config = client::config(self.pin, Some(&self.identity))?;
         let hello = Hello { version: env!("CARGO_PKG_VERSION").into() };
-        let _: Welcome = post(&self.host, self.port, &config, "/v1/nodes/hello", &hello).await?;
+        let _: Welcome =
+            post(&self.place().host, self.place().port, &config, "/v1/nodes/hello", &hello).await?;
         Ok(())
     }
 
@@ -155,7 +212,9 @@ impl Member {
 
     fn link(&self, connected: bool, trouble: Option<String>) -> ControllerLink {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
-        let (url, node) = (self.join.url.clone(), self.name.clone());
+        // As it was said, until it is known which one of several it is.
+        let url = if connected { self.place().url.clone() } else { self.join.url.clone() };
+        let node = self.name.clone();
         ControllerLink { url, node, connected, since, trouble, mark: None }
     }
 
@@ -168,6 +227,9 @@ impl Member {
         }
         let mut pause = PAUSES[0];
         let mut tried = None;
+        // Controllers that were asked since the last pause.
+        let mut round = 0;
+        let longest = if self.places.len() > 1 { PAUSE_OF_SEVERAL } else { PAUSES[1] };
         loop {
             let mut renewed = None;
             let served = {
@@ -183,33 +245,59 @@ impl Member {
                 }
             };
             self.identity = renewed.unwrap_or(self.identity);
+            let last = self.place().url.clone();
+            // Another one may lead.
+            self.at = self.next();
             let trouble = match served {
                 Ok(()) => {
-                    pause = PAUSES[0];
+                    (pause, round) = (PAUSES[0], 0);
                     "the connection ended".to_owned()
                 }
-                Err(e) => e.to_string(),
+                Err(e) => {
+                    round += 1;
+                    if round < self.places.len() {
+                        continue;
+                    }
+                    round = 0;
+                    e.to_string()
+                }
             };
             let before = node.membership.link();
             let known = before.as_ref().is_some_and(|l| !l.connected && l.trouble.as_ref() == Some(&trouble));
             if !known {
                 node.membership.set(self.owner(), self.link(false, Some(trouble.clone())));
-                let text = format!("no connection to {}: {trouble}; what runs goes on", self.join.url);
+                let text = format!("no connection to {last}: {trouble}; what runs goes on");
                 node.events.publish(Kind::ControllerDown, None, text).await;
             }
             // Many nodes that lost one controller do not come back all at once.
             tokio::time::sleep(pause.mul_f64(0.5 + jitter())).await;
-            pause = (pause * 2).min(PAUSES[1]);
+            pause = (pause * 2).min(longest);
+        }
+    }
+
+    /// Waits for a controller, and not for long where there are others.
+    async fn in_time<T>(&self, asked: impl Future<Output = Result<T, JoinError>>) -> Result<T, JoinError> {
+        if self.places.len() < 2 {
+            return asked.await;
+        }
+        match timeout(PATIENCE, asked).await {
+            Ok(done) => done,
+            Err(_) => {
+                let why = format!("it does not answer within {} ms", PATIENCE.as_millis());
+                Err(DialError::Unreachable { address: self.place().url.clone(), why }.into())
+            }
         }
     }
 
     /// One connection, from its beginning to its end.
     async fn serve(&self, node: &Node<Engine>, router: Router) -> Result<(), JoinError> {
-        self.hello().await?;
+        self.in_time(self.hello()).await?;
         let config = client::config(self.pin, Some(&self.identity))?;
-        let stream = connect(&self.host, self.port, &config, NODE_PROTOCOL).await?;
+        let dialled =
+            async { Ok(connect(&self.place().host, self.place().port, &config, NODE_PROTOCOL).await?) };
+        let stream = self.in_time(dialled).await?;
         node.membership.set(self.owner(), self.link(true, None));
-        let text = format!("node '{}' is connected to {}", self.name, self.join.url);
+        let text = format!("node '{}' is connected to {}", self.name, self.place().url);
         node.events.publish(Kind::ControllerUp, None, text).await;
         let peer = Peer { address: None, node: None, controller: true };
         if let Err(e) = serve_dialled(stream, router, peer).await {
@@ -238,7 +326,7 @@ impl Member {
             let config = client::config(self.pin, Some(&self.identity))?;
             let asked = RenewRequest { request: asked };
             let Certificate { chain } =
-                post(&self.host, self.port, &config, "/v1/nodes/renew", &asked).await?;
+                post(&self.place().host, self.place().port, &config, "/v1/nodes/renew", &asked).await?;
             let identity = Identity { chain, key };
             files::keep(&self.join.folder, &identity)?;
             Ok::<_, JoinError>(identity)
@@ -257,4 +345,23 @@ impl Member {
 fn jitter() -> f64 {
     use std::hash::{BuildHasher, RandomState};
     (RandomState::new().hash_one(()) % 1000) as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_controllers_stand_between_commas() {
+        let urls = |text| {
+            places(text).map(|p| p.into_iter().map(|p| format!("{}:{}", p.host, p.port)).collect::<Vec<_>>())
+        };
+        assert_eq!(
+            urls("https://c1:1, c2,https://[fd00::1]:7443").unwrap(),
+            ["c1:1", "c2:7443", "fd00::1:7443"]
+        );
+        for bad in ["", "https://c1,", "https://c1,http://c2"] {
+            assert!(urls(bad).is_err(), "{bad}");
+        }
+    }
 }

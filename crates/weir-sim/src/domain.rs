@@ -3,6 +3,7 @@
 mod check;
 mod faults;
 mod moves;
+mod several;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use weir_auth::Principal;
 use weir_auth::quota::Quotas;
 use weir_controller::controller::{Controller, Settings};
 use weir_controller::fleet::Connected;
-use weir_controller::store::{Member, Store};
+use weir_controller::store::Member;
 use weir_model::graph::ServiceGraph;
 use weir_rest::body::Document;
 use weir_rest::login::Login;
@@ -24,6 +25,7 @@ use weir_tls::authority::Authority;
 use weir_tls::files;
 
 use crate::asked::Graph;
+use crate::etcd::Etcd;
 use crate::network::Network;
 use crate::node::{Node, version};
 use crate::tasks::{About, Tasks};
@@ -68,6 +70,10 @@ struct Sim {
     folder: tempfile::TempDir,
     authority: Arc<Authority>,
     controller: Option<Arc<Controller>>,
+    /// The store of several controllers, if there are several.
+    etcd: Option<Etcd>,
+    /// The controller of each connection.
+    owners: BTreeMap<u64, Arc<Controller>>,
     network: Network,
     machines: BTreeMap<String, Machine>,
     tasks: Tasks,
@@ -85,20 +91,25 @@ struct Sim {
 
 /// Runs a seed.
 pub fn simulate(seed: u64) -> Report {
-    run(seed, false)
+    run(seed, false, false)
 }
 
 /// Runs a seed in which functions move.
 pub fn simulate_moves(seed: u64) -> Report {
-    run(seed, true)
+    run(seed, true, false)
 }
 
-fn run(seed: u64, moves: bool) -> Report {
+/// Runs a seed with several controllers.
+pub fn simulate_several(seed: u64) -> Report {
+    run(seed, false, true)
+}
+
+fn run(seed: u64, moves: bool, several: bool) -> Report {
     // Its timers are never driven: nothing that takes time happens here.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let Ok(runtime) = runtime else { return failed("there is no runtime") };
     let _inside = runtime.enter();
-    match Sim::new(seed, moves) {
+    match Sim::new(seed, moves, several) {
         Ok(sim) => sim.run(),
         Err(e) => failed(&e),
     }
@@ -129,7 +140,7 @@ fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
 }
 
 impl Sim {
-    fn new(seed: u64, moves: bool) -> Result<Sim, String> {
+    fn new(seed: u64, moves: bool, several: bool) -> Result<Sim, String> {
         let memory = PathBuf::from("/dev/shm");
         let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         let folder = folder.map_err(|e| e.to_string())?;
@@ -149,6 +160,8 @@ impl Sim {
             folder,
             authority: Arc::new(authority),
             controller: None,
+            etcd: several.then(Etcd::default),
+            owners: BTreeMap::new(),
             network: Network::default(),
             machines: (1..=NODES).map(machine).collect(),
             tasks: Tasks::default(),
@@ -167,7 +180,7 @@ impl Sim {
 
     /// A store with all nodes, and a tenant.
     fn first_start(&mut self) -> Result<(), String> {
-        let store = Store::open(&self.store()).map_err(|e| e.to_string())?;
+        let store = self.open()?;
         let quotas = Quotas { graphs: Some(QUOTA), ..Quotas::default() };
         let settings = TenantSettings { quotas, ..TenantSettings::default() };
         store.database().put_tenant(TENANT, &settings).map_err(|e| e.to_string())?;
@@ -195,7 +208,7 @@ impl Sim {
 
     /// The controller starts.
     fn start(&mut self) -> Result<(), String> {
-        let store = Arc::new(Store::open(&self.store()).map_err(|e| e.to_string())?);
+        let store = self.open()?;
         store.database().work_at_once();
         let login = Login::off(store.database().clone()).map_err(|e| e.to_string())?;
         let settings = Settings { certificates: Duration::from_secs(3600), ..Settings::default() };
@@ -255,6 +268,9 @@ impl Sim {
                 self.note(format!("{text}: {outcome}"));
                 self.report.accepted += usize::from(accepted);
                 let Some(graph) = self.asked.get_mut(&id) else { return };
+                if said.contains("may be done or not") {
+                    return graph.unanswered();
+                }
                 let lost = said.contains("there is no graph") && !graph.possible.contains(&None);
                 if let Err(what) = graph.answered(accepted) {
                     self.violated(format!("{id} {what}"));
@@ -266,7 +282,7 @@ impl Sim {
             // Whoever arrives is looked at.
             About::Arrive(node) if accepted => self.settle(&node),
             About::Settle(_) if accepted => {}
-            About::Replace => {}
+            About::Replace | About::Old => {}
             About::Settle(node) => self.note(format!("{node} is not settled: {said}")),
             About::Arrive(node) => self.note(format!("{node} is not taken: {said}")),
         }
@@ -348,6 +364,7 @@ impl Sim {
         self.connections += 1;
         machine.connection = Some(self.connections);
         let connection = self.network.connection(node, self.connections);
+        self.owners.insert(self.connections, controller.clone());
         let connected = Connected::new(self.connections, node.to_owned(), connection);
         self.note(format!("{node} dials"));
         let name = node.to_owned();

@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use weir_sim::{simulate, simulate_moves};
+use weir_sim::{simulate, simulate_moves, simulate_several};
 
 #[derive(Debug, Parser)]
 #[command(about = "A domain in a seeded simulation with faults")]
@@ -22,12 +22,19 @@ struct Args {
     /// Let functions move
     #[arg(long)]
     moves: bool,
+    /// Have several controllers
+    #[arg(long, conflicts_with = "moves")]
+    several: bool,
 }
 
 #[expect(clippy::print_stdout, reason = "that is what it is for")]
 fn main() -> ExitCode {
     let args = Args::parse();
-    let simulate = if args.moves { simulate_moves } else { simulate };
+    let simulate = match args {
+        Args { several: true, .. } => simulate_several,
+        Args { moves: true, .. } => simulate_moves,
+        _ => simulate,
+    };
     if let Some(seed) = args.seed {
         let report = simulate(seed);
         report.history.iter().for_each(|line| println!("{line}"));

@@ -17,6 +17,8 @@ pub enum About {
     Arrive(String),
     /// Graphs of lost nodes are placed anew.
     Replace,
+    /// What a controller is about that does not lead any more.
+    Old,
 }
 
 /// What comes of it: text for the history.
@@ -61,6 +63,13 @@ impl Tasks {
     /// Ends those of which that is so, at the point where they are.
     pub fn abort(&mut self, of: impl Fn(&About) -> bool) {
         self.0.retain(|t| !of(&t.about));
+    }
+
+    /// What controllers are about by themselves is now what one is about that does not lead any more. Clients wait still.
+    pub fn make_old(&mut self) {
+        for task in self.0.iter_mut().filter(|t| !matches!(t.about, About::Client(_))) {
+            task.about = About::Old;
+        }
     }
 
     /// Whether there are none.

@@ -1,6 +1,6 @@
 //! Seeds in which nothing may go wrong.
 
-use weir_sim::{Report, simulate, simulate_moves};
+use weir_sim::{Report, simulate, simulate_moves, simulate_several};
 
 fn run(seeds: std::ops::Range<u64>, simulate: fn(u64) -> Report) {
     let mut accepted = 0;
@@ -38,9 +38,21 @@ fn functions_move_in_the_second_half() {
     run(500..1000, simulate_moves);
 }
 
+/// Several controllers: leases end while their holders go on, requests to etcd and their answers are lost, and whoever leads is killed.
+#[test]
+fn several_controllers_lose_nothing_in_the_first_half_of_a_thousand_seeds() {
+    run(0..500, simulate_several);
+}
+
+#[test]
+fn several_controllers_lose_nothing_in_the_second_half() {
+    run(500..1000, simulate_several);
+}
+
 #[test]
 fn a_seed_happens_again_as_it_did() {
     for seed in [3, 5, 8] {
         assert_eq!(simulate(seed), simulate(seed));
+        assert_eq!(simulate_several(seed), simulate_several(seed));
     }
 }

@@ -71,7 +71,7 @@ impl Database {
         let new = NewKey { public_key, role, tenant, graph, functions };
         let text = serde_json::to_string(&new).map_err(|e| self.other(&e))?;
         self.with(|db| {
-            let tx = db.transaction()?;
+            let tx = db.savepoint()?;
             let same = "SELECT name FROM keys WHERE name = ?1 OR fingerprint = ?2 ORDER BY name = ?1 DESC";
             let same: Option<String> =
                 tx.query_row(same, [&key.name, &key.fingerprint], |r| r.get(0)).optional()?;
@@ -118,7 +118,7 @@ impl Database {
     pub fn put_tenant(&self, name: &str, settings: &TenantSettings) -> Result<bool> {
         let text = serde_json::to_string(settings).map_err(|e| self.other(&e))?;
         self.with(|db| {
-            let tx = db.transaction()?;
+            let tx = db.savepoint()?;
             let changed = tx.execute("UPDATE tenants SET settings = ?2 WHERE name = ?1", [name, &text])?;
             if changed == 0 {
                 tx.execute("INSERT INTO tenants VALUES (?1, ?2)", [name, &text])?;
@@ -197,7 +197,7 @@ impl Database {
     /// [`StoreError`].
     pub fn add_join_token(&self, terms: &JoinTerms, now: u64) -> Result<()> {
         self.with(|db| {
-            let tx = db.transaction()?;
+            let tx = db.savepoint()?;
             // A day later nobody asks any more why it is not good.
             tx.execute("DELETE FROM join_tokens WHERE expires < ?1", [now.saturating_sub(86_400)])?;
             let values = params![terms.hash.bytes(), terms.expires, terms.uses];
@@ -213,7 +213,7 @@ impl Database {
     pub fn use_join_token(&self, secret: &Secret, now: u64) -> Result<std::result::Result<(), JoinError>> {
         let hash = secret.hash();
         self.with(|db| {
-            let tx = db.transaction()?;
+            let tx = db.savepoint()?;
             // Found by its hash: how long that takes reveals nothing of the secret.
             let found = "SELECT expires, uses FROM join_tokens WHERE hash = ?1";
             let found: Option<(u64, u32)> =
@@ -239,7 +239,7 @@ impl Database {
     pub fn record(&self, record: &Record) -> Result<()> {
         let text = serde_json::to_string(record).map_err(|e| self.other(&e))?;
         self.with(|db| {
-            let tx = db.transaction()?;
+            let tx = db.savepoint()?;
             tx.prepare_cached("INSERT INTO audit (record) VALUES (?1)")?.execute([text])?;
             let last = tx.last_insert_rowid() as u64;
             tx.execute("DELETE FROM audit WHERE id <= ?1", [last.saturating_sub(MAX_RECORDS)])?;

@@ -71,7 +71,7 @@ impl Database {
     pub fn log(&self, events: &[NewEvent]) -> Result<Vec<Event>> {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
         self.with(|db| {
-            let tx = db.transaction()?;
+            let tx = db.savepoint()?;
             let mut logged = Vec::new();
             for NewEvent { kind, node, graph, tenant, text, report, .. } in events {
                 let insert =

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rusqlite::{OptionalExtension, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use weir_api::history::{Revision, Unconfirmed};
 use weir_auth::audit::Who;
 
@@ -89,7 +89,7 @@ const COLUMNS: &str = "revision, time, who, message, same_as, until, seconds, ba
 /// # Errors
 /// What SQLite says.
 pub fn keep(
-    tx: &Transaction<'_>,
+    tx: &Connection,
     kept: u32,
     (graph, revision, tenant): (&str, u64, Option<&str>),
     desired: &str,
@@ -136,7 +136,7 @@ pub fn keep(
 ///
 /// # Errors
 /// What SQLite says.
-pub fn take_back(tx: &Transaction<'_>, graph: &str, to: Option<(u64, &str)>) -> rusqlite::Result<()> {
+pub fn take_back(tx: &Connection, graph: &str, to: Option<(u64, &str)>) -> rusqlite::Result<()> {
     let (revision, desired) = to.unwrap_or((0, ""));
     let later = "DELETE FROM history WHERE graph = ?1 AND revision > ?2";
     tx.prepare_cached(later)?.execute(params![graph, revision])?;
@@ -149,7 +149,7 @@ pub fn take_back(tx: &Transaction<'_>, graph: &str, to: Option<(u64, &str)>) -> 
 ///
 /// # Errors
 /// What SQLite says.
-pub fn forget(tx: &Transaction<'_>, graph: &str) -> rusqlite::Result<()> {
+pub fn forget(tx: &Connection, graph: &str) -> rusqlite::Result<()> {
     tx.prepare_cached("DELETE FROM history WHERE graph = ?1")?.execute([graph]).map(drop)
 }
 
@@ -157,7 +157,7 @@ pub fn forget(tx: &Transaction<'_>, graph: &str) -> rusqlite::Result<()> {
 ///
 /// # Errors
 /// What SQLite says.
-pub fn confirm_all(tx: &Transaction<'_>) -> rusqlite::Result<()> {
+pub fn confirm_all(tx: &Connection) -> rusqlite::Result<()> {
     let update = "UPDATE history SET until = NULL, seconds = NULL, back = NULL WHERE until IS NOT NULL";
     tx.execute(update, []).map(drop)
 }

@@ -1,12 +1,15 @@
 //! The files that daemons keep their state in: SQLite in WAL mode, held by one process, and the [log of events](events), the [revisions of
-//! graphs](history) and [who may use the daemon](access) in them; and [backups](backup) of them.
+//! graphs](history) and [who may use the daemon](access) in them; and [backups](backup) of them. Several daemons
+//! [share](shared) a store by copies in memory and a log.
 
 #![forbid(unsafe_code)]
 
 pub mod access;
 pub mod backup;
+pub mod etcd;
 pub mod events;
 pub mod history;
+pub mod shared;
 
 use std::fs::{OpenOptions, Permissions};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -50,6 +53,14 @@ pub enum StoreError {
         /// The store's file.
         path: PathBuf,
     },
+    /// It is shared, and another daemon writes to it now, or may.
+    #[error("{what}; what was asked for may be done or not: ask again")]
+    Lost {
+        /// The store.
+        path: PathBuf,
+        /// Why.
+        what: String,
+    },
     /// Anything else.
     #[error("the store {path} failed: {what}")]
     Other {
@@ -80,6 +91,7 @@ pub struct Database {
     db: Mutex<Connection>,
     kept: AtomicU32,
     at_once: AtomicBool,
+    copy: Option<shared::Copy>,
 }
 
 /// What a store gives.
@@ -105,26 +117,29 @@ impl Database {
         db.pragma_update(None, "journal_mode", "WAL").map_err(fail)?;
         db.pragma_update(None, "synchronous", "FULL").map_err(fail)?;
         let check: String = db.query_row("PRAGMA quick_check(1)", [], |r| r.get(0)).map_err(fail)?;
-        let corrupt = |what: String| StoreError::Corrupt { path: path.into(), what };
         if check != "ok" {
-            return Err(corrupt(check));
+            return Err(StoreError::Corrupt { path: path.into(), what: check });
         }
-        let found: i64 = db.pragma_query_value(None, "user_version", |r| r.get(0)).map_err(fail)?;
-        let Schema { version, tables, additions, readers: _ } = schema;
-        match found {
-            0 => {
-                let make = format!("BEGIN IMMEDIATE; {tables} PRAGMA user_version = {version}; COMMIT;");
-                db.execute_batch(&make).map_err(fail)?;
-            }
-            same if same == version => db.execute_batch("BEGIN IMMEDIATE; COMMIT;").map_err(fail)?,
-            other => return Err(corrupt(format!("its version is {other}, this daemon reads {version}"))),
-        }
-        db.execute_batch(events::TABLES).and_then(|()| events::upgrade(&db)).map_err(fail)?;
-        db.execute_batch(access::TABLES).map_err(fail)?;
-        db.execute_batch(history::TABLES).map_err(fail)?;
-        db.execute_batch(additions).map_err(fail)?;
+        make_tables(path, &db, schema)?;
+        Ok(Database::new(path, db, None))
+    }
+
+    /// A copy in memory of a store that [several daemons share](shared), empty at first. `name` is for people.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn copy(name: &str, schema: Schema) -> Result<Database> {
+        let path = Path::new(name);
+        let fail = |e: rusqlite::Error| error(path, &e);
+        let db = Connection::open_in_memory().map_err(fail)?;
+        make_tables(path, &db, schema)?;
+        shared::close(&db).map_err(fail)?;
+        Ok(Database::new(path, db, Some(shared::Copy::default())))
+    }
+
+    fn new(path: &Path, db: Connection, copy: Option<shared::Copy>) -> Database {
         let (kept, at_once) = (AtomicU32::new(history::KEPT), AtomicBool::new(false));
-        Ok(Database { path: path.into(), db: Mutex::new(db), kept, at_once })
+        Database { path: path.into(), db: Mutex::new(db), kept, at_once, copy }
     }
 
     /// The store's file.
@@ -157,13 +172,39 @@ impl Database {
         self.db.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Works on the tables.
+    /// Works on the tables. What is to be done whole or not at all is done in a savepoint.
     ///
     /// # Errors
     /// What SQLite says.
     pub fn with<T>(&self, f: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T> {
-        f(&mut self.db()).map_err(|e| error(&self.path, &e))
+        match &self.copy {
+            None => f(&mut self.db()).map_err(|e| error(&self.path, &e)),
+            Some(copy) => copy.with(&self.path, &mut self.db(), f),
+        }
     }
+}
+
+/// Makes the tables of a new store, and those that an older one has not.
+fn make_tables(path: &Path, db: &Connection, schema: Schema) -> Result<()> {
+    let fail = |e: rusqlite::Error| error(path, &e);
+    let found: i64 = db.pragma_query_value(None, "user_version", |r| r.get(0)).map_err(fail)?;
+    let Schema { version, tables, additions, readers: _ } = schema;
+    match found {
+        0 => {
+            let make = format!("BEGIN IMMEDIATE; {tables} PRAGMA user_version = {version}; COMMIT;");
+            db.execute_batch(&make).map_err(fail)?;
+        }
+        same if same == version => db.execute_batch("BEGIN IMMEDIATE; COMMIT;").map_err(fail)?,
+        other => {
+            let what = format!("its version is {other}, this daemon reads {version}");
+            return Err(StoreError::Corrupt { path: path.into(), what });
+        }
+    }
+    db.execute_batch(events::TABLES).and_then(|()| events::upgrade(db)).map_err(fail)?;
+    for tables in [access::TABLES, history::TABLES, additions] {
+        db.execute_batch(tables).map_err(fail)?;
+    }
+    Ok(())
 }
 
 fn error(path: &Path, e: &rusqlite::Error) -> StoreError {
@@ -183,6 +224,7 @@ impl From<StoreError> for Problem {
     fn from(e: StoreError) -> Problem {
         let status = match e {
             StoreError::Full { .. } => StatusCode::INSUFFICIENT_STORAGE,
+            StoreError::Lost { .. } => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Problem::new(status, e.to_string())

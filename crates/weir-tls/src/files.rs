@@ -41,9 +41,17 @@ pub fn export(folder: &Path) -> Result<Option<(Pin, String)>, TlsError> {
 /// # Errors
 /// The text is none.
 pub fn pin_of_export(text: &str) -> Result<Pin, TlsError> {
+    Ok(authority_of_export(text)?.pin())
+}
+
+/// The authority that was exported.
+///
+/// # Errors
+/// The text is none.
+pub fn authority_of_export(text: &str) -> Result<Authority, TlsError> {
     let [certificate, key] =
         split(text).ok_or_else(|| TlsError::bad("an authority")("it has no private key".into()))?;
-    Ok(Authority::load(certificate, key)?.pin())
+    Authority::load(certificate, key)
 }
 
 /// Keeps an authority that was exported in a folder, in place of one that was there.

@@ -83,7 +83,7 @@ impl Store {
     /// The store cannot be written.
     pub fn remove_request(&self, number: u64, now: u64) -> Result<()> {
         self.db.with(|db| {
-            let all = db.transaction()?;
+            let all = db.savepoint()?;
             let end = "UPDATE accounts SET ended = ?2 WHERE request = ?1 AND ended IS NULL";
             all.execute(end, params![number, now])?;
             all.execute("DELETE FROM requests WHERE number = ?1", [number])?;
@@ -134,7 +134,7 @@ impl Store {
         let texts: serde_json::Result<Vec<String>> = accounts.iter().map(serde_json::to_string).collect();
         let texts = texts.map_err(|e| StoreError::Other { path, what: e.to_string() })?;
         self.db.with(|db| {
-            let all = db.transaction()?;
+            let all = db.savepoint()?;
             // What ended meanwhile stays as it was.
             let put = "INSERT INTO accounts (request, module, account) VALUES (?1, ?2, ?3)
                 ON CONFLICT (request, module) DO UPDATE SET account = ?3 WHERE ended IS NULL";

@@ -103,6 +103,8 @@ pub struct Login {
     /// Since when it is known what tokens were used.
     since: u64,
     audiences: RwLock<Audiences>,
+    /// Names, `HOST:PORT`, of other servers that pass requests on to this one.
+    others: RwLock<Vec<String>>,
     known: RwLock<Arc<Known>>,
     used: Mutex<ReplayCache>,
     rates: Mutex<HashMap<String, Rate>>,
@@ -186,6 +188,7 @@ impl Login {
             since: now_ms() / 1000,
             audiences: RwLock::new(names.audiences(own_addresses)),
             names,
+            others: RwLock::default(),
             known: RwLock::default(),
             used: Mutex::default(),
             rates: Mutex::default(),
@@ -199,6 +202,25 @@ impl Login {
     /// Says what tenants have. To be called once.
     pub fn set_usage(&self, usage: impl Fn(&str) -> Usage + Send + Sync + 'static) {
         _ = self.usage.set(Box::new(usage));
+    }
+
+    /// Requests come by way of servers of these names, `HOST:PORT`, as well.
+    pub fn reached_as(&self, others: Vec<String>) {
+        let mut known = self.others.write().unwrap_or_else(PoisonError::into_inner);
+        if *known != others {
+            *known = others;
+            drop(known);
+            *self.audiences.write().unwrap_or_else(PoisonError::into_inner) = self.all_audiences();
+        }
+    }
+
+    fn all_audiences(&self) -> Audiences {
+        let mut audiences = self.names.audiences(own_addresses);
+        for name in self.others.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            // Each has its port.
+            audiences.add_name(name, 0);
+        }
+        audiences
     }
 
     /// What a tenant has.
@@ -290,7 +312,7 @@ impl Login {
         let claims = match self.verify(token.clone(), key, request, now) {
             // The machine may have got another address since.
             Err(TokenError::Audience { .. }) if self.names.listen.iter().any(|l| l.ip().is_unspecified()) => {
-                let audiences = self.names.audiences(own_addresses);
+                let audiences = self.all_audiences();
                 *self.audiences.write().unwrap_or_else(PoisonError::into_inner) = audiences;
                 self.verify(token, key, request, now)?
             }

@@ -25,6 +25,10 @@ impl Sim {
     pub(super) fn check_effect(&mut self, asked: &Asked, effect: Option<&Effect>) {
         // What was under way when its connection ended, is not what the controller does now.
         let (Some(_), Some(effect)) = (&asked.answer, effect) else { return };
+        // Nor what one does that does not lead any more, at a node that nobody else has: that is as if the node were cut off.
+        if !self.leads(asked.connection) {
+            return;
+        }
         let Some(graph) = self.asked.get_mut(&effect.graph) else { return };
         let (before, begun) = effect.versions;
         if let Err(what) = graph.touched(before, begun) {
@@ -36,6 +40,7 @@ impl Sim {
     pub(super) fn finish(&mut self) {
         self.note("no more faults");
         self.refusals = false;
+        self.one_leads();
         self.rest();
         self.look(ROUNDS);
         self.resolve();

@@ -10,6 +10,7 @@ impl Sim {
         match self.rng.u32(0..12) {
             0..4 => self.end_connection(&node),
             4..6 => self.kill_node(&node),
+            _ if self.etcd.is_some() => self.fault_of_several(),
             6..8 => {
                 self.kill();
                 self.restart();
@@ -27,13 +28,13 @@ impl Sim {
     }
 
     /// A connection ends. The controller hears of it; the node comes back or not.
-    fn end_connection(&mut self, node: &str) {
+    pub(super) fn end_connection(&mut self, node: &str) {
         let Some(connection) = self.machines.get_mut(node).and_then(|m| m.connection.take()) else { return };
         self.note(format!("{node}'s connection ends"));
         self.tasks.abort(|a| matches!(a, About::Settle(n) | About::Arrive(n) if n == node));
         let rng = &mut self.rng;
         self.network.end(connection, || rng.bool());
-        let Some(controller) = self.controller.clone() else { return };
+        let Some(controller) = self.owners.remove(&connection) else { return };
         if at_once(controller.left(node, connection, "it ended")).is_none() {
             self.violated("the end of a connection waits for something");
         }
@@ -60,10 +61,11 @@ impl Sim {
     }
 
     /// The controller is killed: all that it was about ends where it is.
-    fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         self.note("the controller is killed");
         self.tasks.abort(|_| true);
         self.controller = None;
+        self.owners.clear();
         for name in self.names() {
             let Some(connection) = self.machines.get_mut(&name).and_then(|m| m.connection.take()) else {
                 continue;
@@ -79,7 +81,7 @@ impl Sim {
         }
     }
 
-    fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         if let Err(e) = self.start() {
             self.violated(format!("the controller does not start: {e}"));
         }

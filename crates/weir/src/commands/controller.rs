@@ -22,8 +22,9 @@ pub(crate) struct Args {
     /// Where clients and nodes come, with TLS
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7443")]
     listen: SocketAddr,
-    /// Where nodes, graphs and where they are are remembered; the certificate authority is beside it
-    #[arg(long, value_name = "FILE", default_value = STORE)]
+    /// Where nodes, graphs and where they are are remembered; the certificate authority is beside it. Of several controllers of one domain, etcd:
+    /// etcd://HOST:PORT[,HOST:PORT…]; who reads it can be the controller
+    #[arg(long, value_name = "FILE|etcd://…", default_value = STORE)]
     store: PathBuf,
     /// Another name of the controller, HOST or HOST:PORT, under which clients reach it (may be repeated)
     #[arg(long, value_name = "HOST")]
@@ -66,7 +67,7 @@ enum WhenLost {
 enum Action {
     /// Write the store and the certificate authority to one file, also while the controller runs; keep it as you keep keys
     Backup(Copy),
-    /// Put a backup in the store's place; no controller may run with it. The store that was there is kept beside it
+    /// Put a backup in the store's place; no controller may run with it. The store that was there is kept beside it, or one in etcd as a backup beside FILE
     Restore(Copy),
 }
 
@@ -77,13 +78,16 @@ struct Copy {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The controller's store
-    #[arg(long, value_name = "FILE", default_value = STORE)]
+    #[arg(long, value_name = "FILE|etcd://…", default_value = STORE)]
     store: PathBuf,
 }
 
 const STORE: &str = "/var/lib/weir/controller.db";
 
 fn make_folder_of(store: &Path) -> Result<(), Failure> {
+    if weir_controller::etcd(store).is_some() {
+        return Ok(());
+    }
     let Some(directory) = store.parent().filter(|d| !d.as_os_str().is_empty()) else { return Ok(()) };
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot create {}", directory.display()))

@@ -82,7 +82,7 @@ pub(crate) struct Args {
     /// How many revisions of each graph are kept, the newest
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     revisions: u32,
-    /// Join the domain of this controller, and take graphs from it
+    /// Join the domain of this controller, and take graphs from it; of several controllers of one domain all are named: URL,URL
     #[arg(long, value_name = "URL")]
     join: Option<String>,
     /// What 'weir token' printed at the controller: for the first time that this node joins

@@ -43,6 +43,7 @@ mod rest;
 mod run;
 mod sandbox;
 mod saps;
+mod several;
 mod traffic;
 mod tunnels;
 mod vm;
