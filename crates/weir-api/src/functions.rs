@@ -119,6 +119,27 @@ pub struct MoveStepDone {
     pub round: Option<String>,
 }
 
+/// What is to be done with a graph that its first packet starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GraphLife {
+    /// It runs.
+    Running,
+    /// Nothing of it runs, and the state of its inline functions is on disk: the next packet for it starts it.
+    Suspended,
+}
+
+/// Another life of a graph.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GraphLifeChange {
+    /// What is to be done with it.
+    pub state: GraphLife,
+    /// Whether it begins without the state that it was suspended with.
+    #[serde(default)]
+    pub anew: bool,
+}
+
 /// Where a function is to go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

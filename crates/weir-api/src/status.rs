@@ -116,6 +116,8 @@ pub enum State {
         /// What went wrong and what would be right.
         reason: String,
     },
+    /// Nothing of it runs: its first packet starts it.
+    Idle,
     /// Stopped on request.
     Stopped,
     /// Of a function: packets go past it, on request.

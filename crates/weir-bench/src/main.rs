@@ -19,6 +19,7 @@ mod plots;
 mod ports;
 mod references;
 mod report;
+mod requests;
 mod results;
 mod runner;
 mod stats;
@@ -50,7 +51,7 @@ struct Args {
     /// Short samples, fewer of them, tables of at most 10,000 entries; writes no files unless --out is given.
     #[arg(long)]
     quick: bool,
-    /// Only workloads whose name starts with PATTERN, or is PATTERN with `*` for any characters; also `apps`, `compile`, `functions`, `memory`, `migration`, `node`, `placement`, `ports`, `references`, `topology`, `verify` and `vnf`. Can be repeated. Writes no files unless --out is given; what --out has of other groups stays.
+    /// Only workloads whose name starts with PATTERN, or is PATTERN with `*` for any characters; also `apps`, `compile`, `functions`, `memory`, `migration`, `node`, `placement`, `ports`, `references`, `requests`, `topology`, `verify` and `vnf`. Can be repeated. Writes no files unless --out is given; what --out has of other groups stays.
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
     /// Where RESULTS.md, results.json and plots go: the folder `bench` if all is measured.
@@ -150,6 +151,7 @@ fn main() -> Result<()> {
         "placement",
         "ports",
         "references",
+        "requests",
         "topology",
         "verify",
         "vnf",
@@ -227,6 +229,7 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
         migration: Vec::new(),
         apps: Vec::new(),
         node: Vec::new(),
+        requests: Vec::new(),
         placement: None,
         skipped: Vec::new(),
         later: BTreeMap::new(),
@@ -287,6 +290,9 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
     }
     if args.wants("node", &[]) {
         results.node = node::measure(args.quick, &mut results.skipped);
+    }
+    if args.wants("requests", &[]) {
+        results.requests = requests::measure(args.quick, effort.samples, &mut results.skipped);
     }
     if args.wants("placement", &[]) {
         results.placement = Some(placement::measure(args.quick)?);

@@ -127,17 +127,20 @@ flowrules:
 }
 
 /// A daemon in this process, and a data plane of its own between two links.
-struct Node {
-    client: NodeClient,
+pub struct Node {
+    /// Its interface.
+    pub client: NodeClient,
     socket: PathBuf,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<Result<()>>>,
     dir: PathBuf,
-    _lab: Lab,
+    /// The links, and the hosts at their other ends.
+    pub lab: Lab,
 }
 
 impl Node {
-    fn start() -> Result<Node> {
+    /// Starts it.
+    pub fn start() -> Result<Node> {
         let lab = Lab::new()?;
         let dir = std::env::temp_dir().join(lab.name("node"));
         std::fs::create_dir_all(&dir)?;
@@ -180,7 +183,7 @@ impl Node {
         });
         let address = told.recv().context("the daemon ended at once")?;
         let client = NodeClient::new(&address.to_string());
-        let node = Node { client, socket, stop: Some(stop), thread: Some(thread), dir, _lab: lab };
+        let node = Node { client, socket, stop: Some(stop), thread: Some(thread), dir, lab };
         node.wait()?;
         Ok(node)
     }
@@ -204,7 +207,7 @@ impl Node {
     }
 
     /// Bytes that it has.
-    fn engine_memory(&self) -> Result<f64> {
+    pub fn engine_memory(&self) -> Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.engine()?))?;
         let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).context("no VmRSS")?;
         let kilobytes: f64 = line.trim().trim_end_matches(" kB").parse()?;

@@ -97,6 +97,7 @@ pub fn markdown(results: &Results, peers: &[Peer]) -> String {
     out += &crate::migration::markdown(&results.migration);
     out += &crate::apps::markdown(&results.apps);
     out += &crate::node::markdown(&results.node);
+    out += &crate::requests::markdown(&results.requests);
     out += &crate::placement::markdown(results.placement.as_ref());
     if !results.references.is_empty() {
         references(&mut out, results);
@@ -300,6 +301,7 @@ mod tests {
             migration: vec![],
             apps: vec![],
             node: vec![],
+            requests: vec![],
             placement: None,
             references: vec![],
             ports: vec![],

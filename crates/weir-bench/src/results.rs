@@ -56,6 +56,9 @@ pub struct Results {
     /// A node with many graphs.
     #[serde(default)]
     pub node: Vec<crate::node::Figure>,
+    /// Graphs that their first packet starts.
+    #[serde(default)]
+    pub requests: Vec<crate::node::Figure>,
     /// Services on servers.
     #[serde(default)]
     pub placement: Option<crate::placement::Report>,
@@ -83,6 +86,7 @@ impl Results {
         replace(&mut self.migration, part.migration, "migration", &mut groups);
         replace(&mut self.apps, part.apps, "apps", &mut groups);
         replace(&mut self.node, part.node, "node", &mut groups);
+        replace(&mut self.requests, part.requests, "requests", &mut groups);
         if part.placement.is_some() {
             self.placement = part.placement;
             groups.push("placement");

@@ -255,6 +255,8 @@ pub fn split(
         flowrules: Vec::new(),
         requirements: Vec::new(),
         direct_links: graph.direct_links,
+        start: graph.start,
+        idle: graph.idle,
     };
     for f in &graph.functions {
         let node = places.functions.get(&f.id).ok_or_else(|| SplitError::Nowhere(f.id.to_string()))?;

@@ -72,6 +72,43 @@ fn access_points_come_and_go_while_packets_flow() {
 }
 
 #[test]
+fn what_comes_for_a_graph_that_is_not_there_yet_waits_for_it_in_order() {
+    let (mut engine, mut far) = engine(&["a"]);
+    engine.load("lsi0", SWITCH, "t").unwrap();
+    engine.write("lsi0", "lsi.change", "+ 25 g25/in g25/out hold\n+ 7 g7/in g7/out hold").unwrap();
+    assert_eq!(engine.read("lsi0", "lsi.points").unwrap(), "7 g7/in g7/out hold\n25 g25/in g25/out hold\n");
+    engine.take_notices();
+    let frames: Vec<Vec<u8>> = (0..300).map(|n| frame(n, Some(25))).collect();
+    send(&mut far[0], frames[..2].iter().cloned());
+    settle(&mut engine);
+    send(&mut far[0], frames[2..].iter().cloned());
+    settle(&mut engine);
+    assert!(received(&mut far[0]).is_empty());
+    let notices = engine.take_notices();
+    let said: Vec<_> = notices.iter().map(|n| (n.graph.as_deref(), n.what)).collect();
+    assert_eq!(said, [(Some("g25"), "first-packet")], "once");
+    assert_eq!(engine.read("lsi0", "lsi.came").unwrap(), "g7/in 0 0\ng25/in 300 256\n");
+    assert_eq!(engine.status("lsi0").unwrap().drops["lsi"]["NotStarted"], 44);
+    // It is there, and still held; then it goes on.
+    echo(&mut engine, "g25");
+    settle(&mut engine);
+    assert!(received(&mut far[0]).is_empty());
+    engine.write("lsi0", "lsi.change", "- 25\n+ 25 g25/in g25/out").unwrap();
+    send(&mut far[0], [frame(300, Some(25))]);
+    settle(&mut engine);
+    let mut wanted = frames[..256].to_vec();
+    wanted.push(frame(300, Some(25)));
+    assert_eq!(received(&mut far[0]), wanted);
+    // One that goes takes nothing with it that others would get.
+    send(&mut far[0], [frame(1, Some(7))]);
+    settle(&mut engine);
+    engine.write("lsi0", "lsi.change", "- 7").unwrap();
+    settle(&mut engine);
+    engine.write("lsi0", "lsi.change", "+ 8 g7/in g7/out hold").unwrap();
+    assert_eq!(engine.read("lsi0", "lsi.came").unwrap(), "g7/in 1 0\ng25/in 301 0\n");
+}
+
+#[test]
 fn a_wrong_change_changes_nothing() {
     let (mut engine, _far) = engine(&["a"]);
     engine.load("lsi0", SWITCH, "t").unwrap();

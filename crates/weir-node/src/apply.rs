@@ -264,7 +264,7 @@ impl<D: DataPlane> Node<D> {
                 v.starting.remove(&p.graph.id);
                 v.drift.remove(&p.graph.id);
             }
-            v.faults.clone_from(change.faults());
+            change.show(v);
         });
         self.bind_functions();
         if !ids.is_empty() {
@@ -272,6 +272,9 @@ impl<D: DataPlane> Node<D> {
         }
         let mut events = Vec::new();
         for p in good {
+            if let (Some(before), None) = (&p.before, p.graph.on_demand) {
+                self.forget_state(&before.graph).await;
+            }
             let (kind, outcome) = match p.before {
                 Some(_) => (Kind::Changed, Outcome::Changed),
                 None => (Kind::Applied, Outcome::Created),

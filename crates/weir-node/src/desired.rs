@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use weir_api::plan::Choice;
-use weir_model::graph::{Function, ServiceGraph};
+use weir_model::graph::{Function, ServiceGraph, Start};
 use weir_model::template::Template;
 use weir_switch::compile::{CompileError, FunctionNames, GraphPlan, Names};
 use weir_switch::config::Compiled;
@@ -56,6 +56,17 @@ pub struct DesiredGraph {
     /// The parameters whose values are shown to nobody.
     #[serde(default, skip_serializing_if = "Secrets::is_empty")]
     pub secrets: Secrets,
+    /// Its first packet starts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_demand: Option<OnDemand>,
+}
+
+/// A graph that runs while packets come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnDemand {
+    /// After how many seconds without packets it is suspended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<u32>,
 }
 
 /// An access point: [`Attachment`] in a form that can be stored.
@@ -193,6 +204,7 @@ impl DesiredGraph {
         let instances = instances(graph, &plan, resolve)?;
         let writes = plan.functions.iter().filter(|f| f.is_inline()).flat_map(|f| f.writes.clone());
         let switch = SwitchSpec { config: config.text, writes: writes.collect() };
+        let plan_is_closed = plan.attachments.is_empty();
         let attachments = plan.attachments.into_iter().map(AccessPoint::from);
         let functions = plan.functions.iter().map(|f| FunctionRuntime {
             id: f.id.clone(),
@@ -203,6 +215,11 @@ impl DesiredGraph {
             interfaces: f.interfaces.clone(),
             handlers: f.handlers.iter().map(|(name, h)| (name.clone(), public(h))).collect(),
         });
+        let on_demand = (graph.start == Start::FirstPacket).then_some(OnDemand { idle: graph.idle });
+        if on_demand.is_some() && plan_is_closed {
+            let what = "no packet can start it, since it has no access point: leave out \"start\"".to_owned();
+            return Err(vec![CompileError { at: "sffg.start".into(), what }]);
+        }
         let document = inner(graph);
         Ok(DesiredGraph {
             id: graph.id.to_string(),
@@ -217,6 +234,7 @@ impl DesiredGraph {
             composed: Vec::new(),
             expanded: None,
             secrets: Secrets::new(),
+            on_demand,
             switch,
         })
     }
@@ -237,10 +255,12 @@ impl DesiredGraph {
             composed,
             expanded,
             secrets,
+            on_demand,
         } = self;
         (id, document, switch, tag) == (&other.id, &other.document, &other.switch, &other.tag)
             && (attachments, functions, instances) == (&other.attachments, &other.functions, &other.instances)
             && (composed, expanded, secrets) == (&other.composed, &other.expanded, &other.secrets)
+            && *on_demand == other.on_demand
     }
 
     /// The document as it may be shown.

@@ -11,6 +11,7 @@
 //! - [`resolve`], [`candidates`]: from what a function has to be able to do to an image; [`expand`]: functions made of functions; [`resources`], [`accounts`]: what that may take
 //! - [`store`], [`history`], [`images`], [`events`]: what is kept, what is offered, what is told
 //! - [`engine`], [`connection`]: the data-plane process, supervised and spoken to
+//! - [`suspend`]: graphs that run while packets come
 //! - [`tenancy`]: whose graphs are; [`rest`]: the interface
 #![forbid(unsafe_code)]
 
@@ -52,6 +53,7 @@ mod schedule;
 mod secrets;
 pub mod status;
 pub mod store;
+pub mod suspend;
 pub mod tenancy;
 #[cfg(test)]
 mod testing;

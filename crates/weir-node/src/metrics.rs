@@ -285,6 +285,7 @@ fn state_name(state: &State) -> &'static str {
         State::Running => "running",
         State::Degraded { .. } => "degraded",
         State::Failed { .. } => "failed",
+        State::Idle => "idle",
         State::Stopped => "stopped",
         State::Bypass => "bypass",
     }

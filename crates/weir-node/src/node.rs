@@ -243,7 +243,7 @@ impl<D: DataPlane> Node<D> {
             Ok(true) => Ok(()),
             Ok(false) => match change.perform(&BTreeMap::from([(id, None)]), Others::GoOn).await {
                 Ok(_) => {
-                    self.edit(|v| v.faults.clone_from(change.faults()));
+                    self.edit(|v| change.show(v));
                     Ok(())
                 }
                 Err(e) => Err(self.lost(e)),
@@ -251,6 +251,7 @@ impl<D: DataPlane> Node<D> {
             Err(e) => Err(e),
         };
         self.bind_functions();
+        self.forget_state(&entry.graph).await;
         let later = done.err();
         if let Some(e) = &later {
             tracing::warn!("graph {id} is removed from the data plane later: {e}");

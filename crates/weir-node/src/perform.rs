@@ -17,10 +17,15 @@ use crate::reconcile::{
     Known, LSI0, Links, Point, Running, RunningFunction, Step, Wanted, lsi0_of, reconcile,
 };
 use crate::store::Store;
+use crate::suspend::Saved;
+use crate::view::View;
 use weir_store::StoreError;
 
 /// Switches that are loaded at a time.
 const AT_A_TIME: usize = 64;
+
+/// What is said of a state that a graph cannot go on with.
+const NOT_RESUMED: &str = "the state on disk, with which it was suspended, cannot be used ('weir resume GRAPH --anew' starts it without)";
 
 /// Why the steps did not come to their end.
 #[derive(Debug)]
@@ -52,6 +57,8 @@ pub struct Runtime<D> {
     pub memory: Option<u64>,
     /// The process, and what it runs; none: it has to be asked.
     pub known: Option<(String, Running)>,
+    /// The states that graphs go on with that are started.
+    pub(crate) saved: BTreeMap<String, Saved>,
     /// What is wrong with interfaces.
     faults: BTreeMap<String, String>,
     /// Those of them whose ports are not open.
@@ -74,6 +81,7 @@ impl<D: DataPlane> Runtime<D> {
             store,
             memory: None,
             known: None,
+            saved: BTreeMap::new(),
             faults: BTreeMap::new(),
             closed: BTreeMap::new(),
         }
@@ -84,9 +92,10 @@ impl<D: DataPlane> Runtime<D> {
         self.known = None;
     }
 
-    /// Interfaces that do not work, and why.
-    pub fn faults(&self) -> &BTreeMap<String, String> {
-        &self.faults
+    /// Puts into a view what is known: interfaces that do not work, and which of the graphs run that their first packet starts.
+    pub(crate) fn show(&self, view: &mut View) {
+        view.faults.clone_from(&self.faults);
+        view.awake = self.awake();
     }
 
     /// Why the port of an interface is not open, if it is not.
@@ -113,6 +122,29 @@ impl<D: DataPlane> Runtime<D> {
             if let Some(tag) = running.graphs.get_mut(graph) {
                 tag.clear();
             }
+        }
+    }
+
+    /// Of the graphs that their first packet starts, those that run.
+    pub(crate) fn awake(&self) -> BTreeSet<String> {
+        self.known.as_ref().map(|(_, running)| running.awake.clone()).unwrap_or_default()
+    }
+
+    /// Has a graph run from now on, or end and wait for a packet.
+    pub(crate) fn set_awake(&mut self, graph: &str, awake: bool) {
+        let Some((_, running)) = &mut self.known else { return };
+        match awake {
+            true => drop(running.awake.insert(graph.to_owned())),
+            false => drop(running.awake.remove(graph)),
+        }
+    }
+
+    /// Has packets for a graph wait, whether it runs or not.
+    pub(crate) fn hold_back(&mut self, graph: &str, held: bool) {
+        let Some((_, running)) = &mut self.known else { return };
+        match held {
+            true => drop(running.held_back.insert(graph.to_owned())),
+            false => drop(running.held_back.remove(graph)),
         }
     }
 
@@ -168,10 +200,13 @@ impl<D: DataPlane> Runtime<D> {
                     continue;
                 };
                 let Ok(part) = part.parse() else { continue };
-                let links = Links { to: to.to_owned(), from: from.to_owned() };
+                let held = words.next() == Some("hold");
+                let links = Links { to: to.to_owned(), from: from.to_owned(), held };
                 running.add_point((interface.to_owned(), part), links);
             }
         }
+        // What runs goes on; all others wait for their first packet.
+        running.awake = running.graphs.keys().cloned().collect();
         for driver in self.drivers.all() {
             let kind = driver.kind();
             let observed = driver.observe().await.map_err(|e| StepError::Driver(e.to_string()))?;
@@ -288,6 +323,7 @@ impl<D: DataPlane> Runtime<D> {
                     _ = self.call(Command::Unload { graph: graph.clone() }).await?;
                     running.graphs.remove(&graph);
                     running.written.remove(&graph);
+                    running.awake.remove(&graph);
                 }
                 Step::Remove(Known::Function(id, kind)) => left.removals.push((id, kind)),
             }
@@ -319,6 +355,11 @@ impl<D: DataPlane> Runtime<D> {
                 _ => {}
             }
         }
+        for (graph, (tag, commands)) in &mut chains {
+            if let Some(saved) = self.saved.get(graph) {
+                commands.extend(saved.commands(graph, tag));
+            }
+        }
         let free = Arc::new(Semaphore::new(AT_A_TIME));
         let mut tasks = JoinSet::new();
         for (graph, (tag, commands)) in chains {
@@ -327,15 +368,17 @@ impl<D: DataPlane> Runtime<D> {
                 let _turn = free.acquire().await;
                 let (mut loaded, mut written) = (false, false);
                 for command in commands {
-                    let handler = match &command {
-                        Command::Write { handler, .. } => Some(handler.clone()),
+                    let what = match &command {
+                        Command::Write { handler, .. } => Some(format!("writing {handler}")),
+                        Command::Import { .. } => Some(NOT_RESUMED.to_owned()),
                         _ => None,
                     };
-                    match (plane.call(command).await, handler) {
+                    let writes = matches!(command, Command::Write { .. });
+                    match (plane.call(command).await, what) {
                         (Ok(_), None) => loaded = true,
-                        (Ok(_), Some(_)) => written = true,
-                        (Err(CallError::Refused(errors)), Some(handler)) => {
-                            let texts = errors.iter().map(|e| format!("writing {handler}: {e}")).collect();
+                        (Ok(_), Some(_)) => written |= writes,
+                        (Err(CallError::Refused(errors)), Some(what)) => {
+                            let texts = errors.iter().map(|e| format!("{what}: {e}")).collect();
                             return (graph, tag, loaded, false, Err(CallError::Refused(texts)));
                         }
                         (Err(e), _) => return (graph, tag, loaded, false, Err(e)),
@@ -350,6 +393,7 @@ impl<D: DataPlane> Runtime<D> {
                 done.map_err(|e| StepError::Lost(format!("internal error: {e}")))?;
             if loaded {
                 running.graphs.insert(graph.clone(), tag.clone());
+                running.awake.insert(graph.clone());
                 running.written.remove(&graph);
             }
             if written {
@@ -464,7 +508,10 @@ fn lines(points: &[Point]) -> String {
     for p in points {
         let part = p.part;
         match &p.links {
-            Some(Links { to, from }) => text += &format!("+ {part} {to} {from}\n"),
+            Some(Links { to, from, held }) => {
+                let hold = if *held { " hold" } else { "" };
+                text += &format!("+ {part} {to} {from}{hold}\n");
+            }
             None => text += &format!("- {part}\n"),
         }
     }

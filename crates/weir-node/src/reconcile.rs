@@ -32,12 +32,19 @@ pub struct Links {
     pub to: String,
     /// By which it sends.
     pub from: String,
+    /// What arrives waits.
+    pub held: bool,
 }
 
 impl Links {
     /// The graph: names of links begin with it.
     pub fn graph(&self) -> &str {
         self.to.split('/').next().unwrap_or_default()
+    }
+
+    /// The links, whatever they do.
+    fn names(&self) -> (&str, &str) {
+        (&self.to, &self.from)
     }
 }
 
@@ -61,6 +68,10 @@ pub struct Running {
     pub functions: BTreeMap<InstanceId, RunningFunction>,
     /// Of which tag a graph's handler writes were made.
     pub written: BTreeMap<String, String>,
+    /// Of the graphs that their first packet starts, those that are to run now.
+    pub awake: BTreeSet<String>,
+    /// Those of them for which packets wait, since they are about to end.
+    pub held_back: BTreeSet<String>,
     /// LSI-0 by interface: its tag, and its number of access points.
     interfaces: BTreeMap<String, (String, usize)>,
     points: BTreeMap<PlaceId, Links>,
@@ -114,6 +125,11 @@ impl Running {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let functions = self.functions.keys().map(|id| &id.graph);
         self.graphs.keys().chain(self.held.keys()).chain(functions).map(String::as_str)
+    }
+
+    /// Whether all that is wanted of a graph now is to be started by a packet.
+    fn sleeps(&self, graph: &DesiredGraph) -> bool {
+        graph.on_demand.is_some() && !self.awake.contains(&graph.id)
     }
 
     /// The instances of a graph's functions.
@@ -201,12 +217,13 @@ pub enum Step {
 pub fn reconcile(wanted: &BTreeMap<&str, Option<&DesiredGraph>>, running: &Running) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut shrinking = Vec::new();
-    for instance in wanted.values().flatten().flat_map(|g| &g.instances) {
+    let wakeful = || wanted.values().flatten().filter(|g| !running.sleeps(g));
+    for instance in wakeful().flat_map(|g| &g.instances) {
         let (now, later) = function(instance, running.functions.get(&instance.id));
         steps.extend(now);
         shrinking.extend(later);
     }
-    for g in wanted.values().flatten() {
+    for g in wakeful() {
         let (graph, config, tag) = (g.id.clone(), g.switch.config.clone(), g.tag.clone());
         let runs = running.graphs.get(&g.id);
         let same = runs == Some(&g.tag);
@@ -248,6 +265,7 @@ pub fn reconcile(wanted: &BTreeMap<&str, Option<&DesiredGraph>>, running: &Runni
             if anew {
                 steps.push(Step::Remove(Known::Lsi0(interface.clone())));
                 let links = bases.get(&interface).map(|(_, links)| links.clone());
+                let links = links.map(|links| Links { held: held(wanted, running, links.graph()), ..links });
                 points = vec![Point { part: Part::Rest, links }];
             }
             let lsi0 = Wanted::Lsi0 { interface: interface.clone(), config: switch.config, tag };
@@ -258,10 +276,11 @@ pub fn reconcile(wanted: &BTreeMap<&str, Option<&DesiredGraph>>, running: &Runni
         }
     }
     steps.extend(gone.into_iter().map(|interface| Step::Remove(Known::Lsi0(interface))));
-    let unwanted = wanted.iter().filter(|(name, g)| g.is_none() && running.graphs.contains_key(**name));
+    let runs = |g: &Option<&DesiredGraph>| g.is_some_and(|g| !running.sleeps(g));
+    let unwanted = wanted.iter().filter(|(name, g)| !runs(g) && running.graphs.contains_key(**name));
     steps.extend(unwanted.map(|(name, _)| Step::Remove(Known::Switch((*name).to_owned()))));
     for (name, g) in wanted {
-        let keeps = |id: &InstanceId| g.is_some_and(|g| g.instances.iter().any(|i| i.id == *id));
+        let keeps = |id: &InstanceId| runs(g) && g.is_some_and(|g| g.instances.iter().any(|i| i.id == *id));
         let left = running.functions_of(name).filter(|(id, _)| !keeps(id));
         steps.extend(left.map(|(id, f)| Step::Remove(Known::Function(id.clone(), f.kind))));
     }
@@ -298,9 +317,15 @@ fn bases(wanted: &BTreeMap<&str, Option<&DesiredGraph>>) -> BTreeMap<String, (Ba
     let attachments = wanted.values().flatten().flat_map(|g| g.attachments());
     let base = |a: weir_switch::lsi0::Attachment| {
         let (to, from) = a.links();
-        (a.base.to_string(), (a.base, Links { to, from }))
+        (a.base.to_string(), (a.base, Links { to, from, held: false }))
     };
     attachments.map(base).collect()
+}
+
+/// Whether packets for a graph wait.
+fn held(wanted: &BTreeMap<&str, Option<&DesiredGraph>>, running: &Running, graph: &str) -> bool {
+    let sleeps = wanted.get(graph).copied().flatten().is_some_and(|g| running.sleeps(g));
+    sleeps || running.held_back.contains(graph)
 }
 
 /// The access points to change, by interface; those that go stand first.
@@ -316,7 +341,8 @@ fn points(wanted: &BTreeMap<&str, Option<&DesiredGraph>>, running: &Running) -> 
                 // Its addresses may be other ones.
                 removed.entry(interface.clone()).or_default();
             }
-            want.insert((interface, a.part), Links { to, from });
+            let held = held(wanted, running, name);
+            want.insert((interface, a.part), Links { to, from, held });
         }
         for place in running.held.get(*name).into_iter().flatten() {
             if want.get(place) == running.points.get(place) {
@@ -347,12 +373,13 @@ fn leaving(changes: &mut BTreeMap<String, Vec<Point>>, running: &Running) -> Vec
     let arrivals = changes.iter().flat_map(|(interface, points)| {
         points.iter().filter_map(move |p| Some((p.links.clone()?, interface.clone())))
     });
-    let arrivals: BTreeMap<Links, String> = arrivals.collect();
+    let arrivals: Vec<(Links, String)> = arrivals.collect();
+    let arrivals: BTreeMap<_, &String> = arrivals.iter().map(|(links, at)| (links.names(), at)).collect();
     let mut leaving = Vec::new();
     for (interface, points) in changes {
         let moves = |p: &mut Point| {
             let had = running.points.get(&(interface.clone(), p.part)).filter(|_| p.links.is_none());
-            had.and_then(|links| arrivals.get(links)).is_some_and(|to| to != interface)
+            had.and_then(|links| arrivals.get(&links.names())).is_some_and(|to| *to != interface)
         };
         let points: Vec<Point> = points.extract_if(.., moves).collect();
         if !points.is_empty() {

@@ -28,6 +28,7 @@ use crate::queries;
 use crate::resources::Resources;
 use crate::rest::router;
 use crate::store::Store;
+use crate::suspend;
 use weir_api::events::Kind;
 use weir_auth::secret::Secret;
 use weir_io::wireguard;
@@ -250,7 +251,10 @@ pub async fn serve(
         tracing::warn!("REST has no TLS: all on the path to {address} read what is said, and can change it");
     }
     let wake = Arc::new(Notify::new());
-    let listening = tokio::spawn(listen(node.clone(), from_engine, wake.clone()));
+    let (first_packets, said) = mpsc::unbounded_channel();
+    let listening = tokio::spawn(listen(node.clone(), from_engine, wake.clone(), first_packets));
+    let starting = tokio::spawn(suspend::start_on_packets(node.clone(), said));
+    let suspending = tokio::spawn(suspend::suspend_idle(node.clone()));
     let functions = node.clone();
     let listening_to_functions = tokio::spawn(async move {
         while let Some(notice) = noticed.recv().await {
@@ -274,6 +278,8 @@ pub async fn serve(
     describing.abort();
     going_back.abort();
     querying.abort();
+    starting.abort();
+    suspending.abort();
     node.quiesce().await;
     listening.abort();
     listening_to_functions.abort();
@@ -342,7 +348,12 @@ async fn tell(node: &Node<Engine>, notice: Notice) {
 }
 
 /// Turns notices of the data plane into events.
-async fn listen(node: Arc<Node<Engine>>, mut events: mpsc::Receiver<EngineEvent>, wake: Arc<Notify>) {
+async fn listen(
+    node: Arc<Node<Engine>>,
+    mut events: mpsc::Receiver<EngineEvent>,
+    wake: Arc<Notify>,
+    first_packets: mpsc::UnboundedSender<String>,
+) {
     while let Some(event) = events.recv().await {
         match event {
             EngineEvent::Up { pid } => {
@@ -354,6 +365,10 @@ async fn listen(node: Arc<Node<Engine>>, mut events: mpsc::Receiver<EngineEvent>
                 node.events.publish(Kind::EngineDown, None, format!("no data plane: {trouble}")).await;
             }
             EngineEvent::Notice { graph, what, text } => {
+                if what == "first-packet" {
+                    _ = graph.map(|graph| first_packets.send(graph));
+                    continue;
+                }
                 let kind = match what.as_str() {
                     // Those were asked for, and have events of their own.
                     "loaded" | "swapped" | "unloaded" => continue,

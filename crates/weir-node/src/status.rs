@@ -248,15 +248,21 @@ fn outer_of(graph: &DesiredGraph, place: &str) -> Option<String> {
 fn of_composed(functions: &mut Vec<FunctionStatus>, c: &Composed, (packets_in, packets_out): (u64, u64)) {
     let is_part = |id: &str| id.strip_prefix(c.id.as_str()).is_some_and(|rest| rest.starts_with('.'));
     let parts = || functions.iter().filter(|f| is_part(&f.id));
-    let wrong = parts().filter(|f| f.state != State::Running).map(|f| match &f.state {
+    let works = |f: &&FunctionStatus| matches!(f.state, State::Running | State::Idle);
+    let idle = parts().next().is_some() && parts().all(|f| f.state == State::Idle);
+    let wrong = parts().filter(|f| !works(f)).map(|f| match &f.state {
         State::Failed { reason } | State::Degraded { reason } => format!("function {}: {reason}", f.id),
         State::Starting => format!("function {} is starting", f.id),
         State::Stopped => format!("function {} is stopped", f.id),
         State::Bypass => format!("packets go past function {}", f.id),
-        State::Running => f.id.clone(),
+        State::Running | State::Idle => f.id.clone(),
     });
     let wrong: Vec<String> = wrong.collect();
-    let state = if wrong.is_empty() { State::Running } else { State::Degraded { reason: wrong.join("; ") } };
+    let state = match wrong.is_empty() {
+        true if idle => State::Idle,
+        true => State::Running,
+        false => State::Degraded { reason: wrong.join("; ") },
+    };
     let at = functions.iter().position(|f| is_part(&f.id)).unwrap_or(functions.len());
     functions.insert(
         at,

@@ -27,7 +27,14 @@ impl<D: DataPlane> Node<D> {
         let by_name: BTreeMap<&str, &GraphFigures> = figures.iter().map(|f| (f.name.as_str(), f)).collect();
         let mut list = UsageList::default();
         for (id, entry) in view.graphs.iter().filter(|(_, e)| may(e.owned())) {
-            let Some(figures) = by_name.get(id.as_str()) else { continue };
+            let Some(figures) = by_name.get(id.as_str()) else {
+                if view.sleeps(id) {
+                    let tenant = entry.graph.tenant().map(str::to_owned);
+                    let (graph, plane, functions) = (id.clone(), plane.clone(), BTreeMap::new());
+                    list.graphs.push(GraphUsage { graph, tenant, plane, functions });
+                }
+                continue;
+            };
             let counted = self.count(entry, figures).await;
             let function = |f: &crate::metrics::Function<'_>| {
                 let usage = FunctionUsage {

@@ -38,6 +38,8 @@ impl Entry {
 pub struct Failure {
     /// For people.
     pub reason: String,
+    /// It does not end by itself: somebody has to decide.
+    pub lasts: bool,
 }
 
 /// Graphs and failures by identifier.
@@ -55,6 +57,8 @@ pub struct View {
     pub faults: BTreeMap<String, String>,
     /// Handler writes that the documents do not have, by graph: function and handler, and what was written.
     pub drift: BTreeMap<String, BTreeMap<(String, String), String>>,
+    /// Of the graphs that their first packet starts, those that run.
+    pub awake: BTreeSet<String>,
     /// The data-plane process that this is of.
     pub(crate) engine: String,
     /// Whether the data plane was brought to the desired state since it was last reached.
@@ -78,6 +82,7 @@ impl View {
         faults.sort_unstable();
         faults.dedup();
         match &faults[..] {
+            [] if self.sleeps(id) => State::Idle,
             [] => State::Running,
             faults => State::Degraded { reason: faults.join("; ") },
         }
@@ -94,6 +99,11 @@ impl View {
     pub(crate) fn known(&self) -> impl Iterator<Item = (&String, &Entry)> {
         let new = self.proposed.iter().filter(|(id, _)| !self.graphs.contains_key(*id));
         self.graphs.iter().chain(new)
+    }
+
+    /// Whether a graph is to be started by its first packet.
+    pub fn sleeps(&self, id: &str) -> bool {
+        self.graphs.get(id).is_some_and(|e| e.graph.on_demand.is_some()) && !self.awake.contains(id)
     }
 
     /// Handler writes of a graph that its document does not have.

@@ -23,7 +23,7 @@ use ureq::unversioned::transport::{Connector, TcpConnector};
 use crate::BASE;
 use crate::domain::Domain;
 use crate::events::{Event, EventList};
-use crate::functions::{FunctionLife, Inside, Life, MoveRequest, Moved};
+use crate::functions::{FunctionLife, GraphLifeChange, Inside, Life, MoveRequest, Moved};
 use crate::graphs::{AppliedList, Changed, GraphSummary, RemovedLater};
 use crate::images::{ImageDetails, ImageList};
 use crate::node::{DeviceList, Health};
@@ -256,6 +256,11 @@ impl NodeClient {
     pub fn set_life(&self, graph: &str, function: &str, state: Life) -> Result<FunctionLife> {
         let body = json!({ "state": state }).to_string();
         self.document(Method::PUT, &of_function(graph, function, "life"), &body)
+    }
+
+    /// Suspends a graph that its first packet starts, or resumes it.
+    pub fn set_graph_life(&self, graph: &str, change: &GraphLifeChange) -> Result<GraphLifeChange> {
+        self.document(Method::PUT, &format!("/graphs/{}/life", encode(graph)), &json!(change).to_string())
     }
 
     /// Moves a function of a domain to another node, or says what that would be.

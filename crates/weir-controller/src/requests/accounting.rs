@@ -66,6 +66,12 @@ pub fn begin(number: u64, kept: &Kept, now: u64) -> Vec<Account> {
 impl Account {
     /// Adds what was counted since.
     pub fn add(&mut self, usage: &GraphUsage, now: u64) {
+        if usage.functions.is_empty() {
+            // It sleeps, and takes nothing. What it counted is with its state, and goes on from there.
+            self.record.memory = 0;
+            self.record.counted = now.max(self.record.counted);
+            return;
+        }
         let (counts, memory) = self.counts(usage);
         let last = &self.last;
         let same = last.process == counts.process;

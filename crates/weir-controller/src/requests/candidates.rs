@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use weir_model::graph::ServiceGraph;
+use weir_model::graph::{ServiceGraph, Start};
 
 use super::offer::{Access, Offer, Platform};
 use super::prove::{Candidate, Proved};
@@ -30,7 +30,8 @@ impl Controller {
         let there: Vec<&Kept> = view.requests.values().filter(|k| k.answer.node == name).collect();
         let is_free = |a: &Access| {
             let id = id(0);
-            let runs = module::Runs { script: "Idle;".into(), sandboxes: Vec::new() };
+            let (script, sandboxes) = ("Idle;".into(), Vec::new());
+            let runs = module::Runs { script, sandboxes, start: Start::Now, idle: None };
             let graph = ServiceGraph::from_json(&module::graph(&id, None, name, a, &runs).to_string());
             !there.iter().any(|k| k.access == *a)
                 && graph.is_ok_and(|g| g.saps.iter().all(|s| no_place(domain, &id, s).is_none()))

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use serde_json::{Value, json};
 use weir_click::{ElementDecl, Graph};
+use weir_model::graph::Start;
 use weir_model::request::{Module, Request};
 use weir_model::template::Template;
 use weir_model::value::IpPrefix;
@@ -35,6 +36,10 @@ pub struct Runs {
     pub script: String,
     /// The functions of the modules in sandboxes.
     pub sandboxes: Vec<OwnFunction>,
+    /// When they are started.
+    pub start: Start,
+    /// After how many seconds without packets they end until one comes.
+    pub idle: Option<u32>,
 }
 
 /// Where the modules are, and what they may be made of.
@@ -228,7 +233,7 @@ pub fn runs(
         gateway = place.gateway,
         mac = mac(first),
     );
-    Ok(Runs { script, sandboxes })
+    Ok(Runs { script, sandboxes, start: request.start, idle: request.idle })
 }
 
 /// Where a sandbox is joined with the modules' function.
@@ -303,6 +308,10 @@ pub fn graph(id: &str, tenant: Option<&str>, node: &str, access: &Access, runs: 
     if let Some(tenant) = tenant {
         graph["tenant"] = tenant.into();
     }
+    if runs.start == Start::FirstPacket {
+        graph["start"] = "first-packet".into();
+        runs.idle.into_iter().for_each(|idle| graph["idle"] = idle.into());
+    }
     graph
 }
 
@@ -354,9 +363,15 @@ mod tests {
     #[test]
     fn the_graph_is_one() {
         let access = Access { if_name: "lan".into(), vlan: Some(7) };
-        let runs = Runs { script: "in_0 -> out_0;".into(), sandboxes: Vec::new() };
+        let runs = Runs {
+            script: "in_0 -> out_0;".into(),
+            sandboxes: Vec::new(),
+            start: Start::FirstPacket,
+            idle: Some(60),
+        };
         let graph = graph("request-1", Some("acme"), "n1", &access, &runs);
         let read = weir_model::graph::ServiceGraph::from_json(&graph.to_string()).unwrap();
         assert_eq!(read.tenant.as_ref().unwrap().as_str(), "acme");
+        assert_eq!((read.start, read.idle), (Start::FirstPacket, Some(60)));
     }
 }

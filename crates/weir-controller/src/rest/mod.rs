@@ -22,7 +22,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use serde_json::{Value, json};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -128,6 +128,7 @@ pub(crate) fn router(app: App) -> Router {
         .route(&graph("revisions/{revision}"), get(history::get))
         .route(&graph("rollback"), post(history::roll_back))
         .route(&graph("confirm"), post(history::confirm))
+        .route(&graph("life"), put(moves::change_graph))
         .route(&graph("status"), get(graphs::status))
         .route(&graph("config"), get(graphs::config))
         .route(&graph("trace"), post(streams::trace))

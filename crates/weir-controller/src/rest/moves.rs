@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Method, Request};
 use axum::response::Response;
-use weir_api::functions::{FunctionLife, LifeChange, MoveRequest, Moved};
+use weir_api::functions::{FunctionLife, GraphLifeChange, LifeChange, MoveRequest, Moved};
 use weir_api::problem::Problem;
 use weir_auth::{Action, Function};
 use weir_model::graph::ServiceGraph;
@@ -60,6 +60,29 @@ pub(super) async fn change(
         let node = app.graph(&id)?.graph.functions.get(&name).cloned().ok_or_else(Problem::internal)?;
         let path = format!("/graphs/{}/functions/{}/life", segment(&id), segment(&name));
         Ok::<_, Problem>(Json(app.fleet.call(&node, Method::GET, &path, None).await?))
+    })
+    .await
+}
+
+/// Suspends a graph that its first packet starts, or resumes it, at each node that has a part of it.
+pub(super) async fn change_graph(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Received,
+) -> Result<Json<GraphLifeChange>, Problem> {
+    let stored = app.graph_for(&id, |g| caller.can(&Action::ListGraph(g)))?;
+    caller.may(&Action::ChangeGraph(stored.graph.owned(&id)))?;
+    let change: GraphLifeChange = json(body)?.0;
+    caller.summary(format!("{:?}", change.state));
+    let app = app.clone();
+    to_the_end(async move {
+        let path = format!("/graphs/{}/life", segment(&id));
+        for node in stored.graph.parts.keys() {
+            let body = serde_json::to_string(&change).map_err(|_| Problem::internal())?;
+            let _: GraphLifeChange = app.fleet.call(node, Method::PUT, &path, Some(&body)).await?;
+        }
+        Ok::<_, Problem>(Json(change))
     })
     .await
 }

@@ -79,6 +79,7 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
         r#"{"state": "none"}"#,
         "x - x - x - -",
     ),
+    ("put /graphs/{id}/life", "/graphs/fw/life", r#"{"state": "none"}"#, "x - x - x - -"),
     (
         "put /graphs/{id}/functions/{function}/snapshot",
         "/graphs/fw/functions/fw/snapshot",

@@ -42,7 +42,7 @@ pub(super) fn badness(state: &State) -> u8 {
         State::Degraded { .. } => 3,
         State::Stopped | State::Bypass => 2,
         State::Starting => 1,
-        State::Running => 0,
+        State::Running | State::Idle => 0,
     }
 }
 

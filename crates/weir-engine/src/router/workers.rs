@@ -16,6 +16,54 @@ use super::status::{add_figures, add_status};
 use super::swap::{from_json, to_json};
 use super::{Lender, Others, Router, Shared};
 
+/// What a handler counts: a number, or lines of a name and numbers.
+#[derive(Debug, PartialEq, Eq)]
+enum Numbers {
+    One(u64),
+    Lines(Vec<(String, Vec<u64>)>),
+}
+
+impl Numbers {
+    fn of(text: &str) -> Option<Numbers> {
+        if let Ok(one) = text.trim().parse() {
+            return Some(Numbers::One(one));
+        }
+        let line = |line: &str| {
+            let mut words = line.split_whitespace();
+            let name = words.next()?.to_owned();
+            let numbers: Vec<u64> = words.map(|w| w.parse().ok()).collect::<Option<_>>()?;
+            (!numbers.is_empty()).then_some((name, numbers))
+        };
+        let lines = text.lines().map(line).collect::<Option<Vec<_>>>()?;
+        (!lines.is_empty()).then_some(Numbers::Lines(lines))
+    }
+
+    fn add(&mut self, more: &Numbers) {
+        match (self, more) {
+            (Numbers::One(a), Numbers::One(b)) => *a += b,
+            (Numbers::Lines(a), Numbers::Lines(b)) => {
+                for ((_, own), (_, more)) in a.iter_mut().zip(b).filter(|((a, _), (b, _))| a == b) {
+                    own.iter_mut().zip(more).for_each(|(own, more)| *own += more);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl std::fmt::Display for Numbers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Numbers::One(n) => write!(f, "{n}"),
+            Numbers::Lines(lines) => lines.iter().try_for_each(|(name, numbers)| {
+                write!(f, "{name}")?;
+                numbers.iter().try_for_each(|n| write!(f, " {n}"))?;
+                writeln!(f)
+            }),
+        }
+    }
+}
+
 impl Router {
     /// Shares the tables of which there is one with the routers of other workers.
     pub(crate) fn share(&mut self, others: &mut [Router], rt: &Runtime) -> Result<(), String> {
@@ -124,13 +172,13 @@ impl Router {
                 },
                 Some(Home::Every) => {
                     let own = first.read_here(rt, place, arg)?;
-                    // What is no number is the same on every worker, or that of the first.
-                    let Ok(mut sum) = own.trim().parse::<u64>() else { return Ok(own) };
+                    // What has no numbers is the same on every worker, or that of the first.
+                    let Some(mut sum) = Numbers::of(&own) else { return Ok(own) };
                     for worker in 1..=rest.last_worker() {
                         let Some((router, rt)) = rest.parts(worker, slot) else { continue };
                         rt.env.devices.look();
                         let more = router.read_here(rt, place, arg).ok();
-                        sum += more.and_then(|n| n.trim().parse::<u64>().ok()).unwrap_or(0);
+                        more.and_then(|text| Numbers::of(&text)).into_iter().for_each(|m| sum.add(&m));
                     }
                     Ok(sum.to_string())
                 }
@@ -377,5 +425,21 @@ impl Router {
     pub(crate) fn adopt_nodes_of(&mut self, me: usize, old: &mut Router, other: usize) {
         let of = self.adopts_node(me, other, old);
         self.adopt_nodes(old, of);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_workers_are_added_up_and_texts_are_not() {
+        let mut sum = Numbers::of("g/in 1 2\nh/in 3 0\n").unwrap();
+        sum.add(&Numbers::of("g/in 10 0\nh/in 1 1\n").unwrap());
+        assert_eq!(sum.to_string(), "g/in 11 2\nh/in 4 1\n");
+        assert_eq!(Numbers::of(" 7\n"), Some(Numbers::One(7)));
+        for text in ["", "25 g/in g/out\n", "up", "a 1\nb\n"] {
+            assert_eq!(Numbers::of(text), None, "{text}");
+        }
     }
 }

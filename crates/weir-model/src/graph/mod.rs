@@ -24,7 +24,7 @@
 mod capability;
 mod place;
 mod placement;
-mod read;
+pub(crate) mod read;
 mod rule;
 mod sap;
 mod schema;
@@ -60,6 +60,8 @@ pub const MAX_SAPS: usize = 1_000;
 pub const MAX_RULES: usize = 100_000;
 /// Most packets that wait at a port of a function that is stopped.
 pub const MAX_FIFO: u32 = 100_000;
+/// Longest time without packets after which a graph ends until one comes again, in seconds: a year.
+pub const MAX_IDLE: u32 = 31_536_000;
 /// Most ports of a function, and most outputs of a rule.
 pub const MAX_PORTS: usize = 256;
 /// Largest document that a REST interface should accept, in bytes. Documents from files may be larger.
@@ -110,6 +112,31 @@ pub struct GraphParts {
     /// share.
     #[serde(rename = "direct-links", default = "allowed", skip_serializing_if = "Clone::clone")]
     pub direct_links: bool,
+    /// When it is started.
+    #[serde(default, skip_serializing_if = "Start::is_now")]
+    pub start: Start,
+    /// Of a graph that its first packet starts: after how many seconds without packets it ends, with its state on disk, until one comes again. Without it, only
+    /// `weir suspend` ends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_IDLE))]
+    pub idle: Option<u32>,
+}
+
+/// When a graph is started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    /// At once.
+    #[default]
+    Now,
+    /// By the first packet that comes to one of its access points.
+    FirstPacket,
+}
+
+impl Start {
+    fn is_now(&self) -> bool {
+        *self == Start::Now
+    }
 }
 
 /// What a graph allows that does not say otherwise.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{MAX_MODULES, Module, ModuleLink, Request, Stock};
 use crate::doc::{At, Fields, Node, Reader, did_you_mean, optional};
 use crate::error::{DocErrors, Position, quote};
-use crate::graph::param_value;
+use crate::graph::{param_value, read};
 use crate::requirement::{MAX_REQUIREMENTS, Place, Requirement, limits_all};
 use crate::value::IpPrefix;
 
@@ -33,9 +33,10 @@ pub(super) fn parse(text: &str) -> Result<Request, DocErrors> {
 }
 
 fn request(r: &mut Reader, at: &At<'_>, text: &str) -> Option<Request> {
-    let f = r.fields(at, &["version", "lifetime", "modules", "links", "requirements"])?;
+    let f = r.fields(at, &["version", "lifetime", "start", "idle", "modules", "links", "requirements"])?;
     let version = f.need(r, "version", "1").and_then(|at| r.number(&at, "the version of this format", 1, 1));
     let lifetime = optional(f.get("lifetime"), |at| r.number(at, "a lifetime in seconds", 1, LONGEST));
+    let (start, idle) = read::start(r, &f);
     let mut modules = Vec::new();
     if let Some(at) = f.get("modules")
         && let Some(map) = r.map(&at, "a map from the modules' names to modules")
@@ -63,7 +64,8 @@ fn request(r: &mut Reader, at: &At<'_>, text: &str) -> Option<Request> {
         r.error(at, "the request is empty", "write modules, requirements, or both");
     }
     version?;
-    Some(Request { modules, links, requirements, lifetime: lifetime?.map(u64::from) })
+    let lifetime = lifetime?.map(u64::from);
+    Some(Request { modules, links, requirements, lifetime, start: start?, idle: idle? })
 }
 
 fn module(r: &mut Reader, at: &At<'_>, name: &str, whole: &str) -> Option<Module> {

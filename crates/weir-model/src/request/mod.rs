@@ -41,7 +41,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use crate::error::{DocError, DocErrors, Position, quote};
-use crate::graph::ParamValue;
+use crate::graph::{ParamValue, Start};
 use crate::requirement::{self, MAX_REQUIREMENTS, Place, Requirement};
 use crate::value::IpPrefix;
 
@@ -63,6 +63,10 @@ pub struct Request {
     pub requirements: Vec<Requirement>,
     /// After how many seconds it ends by itself, if that is said.
     pub lifetime: Option<u64>,
+    /// When the modules are started.
+    pub start: Start,
+    /// After how many seconds without packets they end until one comes again.
+    pub idle: Option<u32>,
 }
 
 /// The JSON Schema of a request: one text, since Click's language and requirements are no values of JSON.
@@ -364,7 +368,8 @@ impl Reader {
         if self.well_formed {
             requirements = requirements.into_iter().map(Requirement::of_hosts).collect();
         }
-        Ok(Request { modules: self.modules, links: self.links, requirements, lifetime: None })
+        let (modules, links) = (self.modules, self.links);
+        Ok(Request { modules, links, requirements, lifetime: None, start: Start::Now, idle: None })
     }
 }
 

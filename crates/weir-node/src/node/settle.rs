@@ -41,7 +41,7 @@ impl<D: DataPlane> Node<D> {
         unwanted.retain(|name| !change.is_under_way(name));
         let mut wanted: WantedGraphs<'_> = unwanted.iter().map(|name| (name.as_str(), None)).collect();
         let mut failed = before.failures.clone();
-        failed.retain(|_, _| !retry);
+        failed.retain(|_, f| !retry || f.lasts);
         let runs =
             before.graphs.iter().filter(|(id, _)| !failed.contains_key(*id) && !change.is_under_way(id));
         wanted.extend(runs.map(|(id, e)| (id.as_str(), Some(&*e.graph))));
@@ -50,7 +50,7 @@ impl<D: DataPlane> Node<D> {
         wanted.retain(|id, _| !apart.contains(*id));
         if retry {
             // Of those, each says by itself how it ends.
-            next.failures.retain(|id, _| apart.contains(id) || change.is_under_way(id));
+            next.failures.retain(|id, f| f.lasts || apart.contains(id) || change.is_under_way(id));
         }
         next.starting.extend(apart);
         let mut events = Vec::new();
@@ -62,7 +62,7 @@ impl<D: DataPlane> Node<D> {
             for (id, errors) in refused {
                 // What of it is there goes.
                 wanted.iter_mut().filter(|(name, _)| **name == id).for_each(|(_, graph)| *graph = None);
-                next.failures.insert(id.clone(), Failure { reason: errors.join("; ") });
+                next.failures.insert(id.clone(), Failure { reason: errors.join("; "), lasts: false });
                 events.extend(self.give_up_proposal(&mut next, &id).await);
                 // What ran before the change may have functions.
                 if !next.failures.contains_key(&id) {
@@ -71,7 +71,7 @@ impl<D: DataPlane> Node<D> {
             }
         }
         next.settled = true;
-        next.faults.clone_from(change.faults());
+        change.show(&mut next);
         next.engine = change.process().unwrap_or_default();
         next.drift = self.drift(change, &next).await;
         let pending = |(id, e): &(&String, &mut Entry)| {
@@ -120,7 +120,7 @@ impl<D: DataPlane> Node<D> {
             next.failures.remove(id);
             let mut events = Vec::new();
             if let Some(errors) = refused.remove(id) {
-                next.failures.insert(id.to_owned(), Failure { reason: errors.join("; ") });
+                next.failures.insert(id.to_owned(), Failure { reason: errors.join("; "), lasts: false });
                 events.extend(self.give_up_proposal(&mut next, id).await);
                 if next.failures.contains_key(id) {
                     // What of it is there goes.
@@ -149,7 +149,7 @@ impl<D: DataPlane> Node<D> {
                 if !next.starting.contains(id) {
                     v.starting.remove(id);
                 }
-                v.faults.clone_from(change.faults());
+                change.show(v);
             });
             self.bind_functions();
             if confirmed {

@@ -23,7 +23,8 @@ fn carry_out(step: &Step, running: &mut Running) {
                 match &p.links {
                     None => running.remove_point(&place),
                     Some(links) => {
-                        assert!(running.graphs.contains_key(links.graph()), "LSI-0 sends to nowhere");
+                        let is_there = links.held || running.graphs.contains_key(links.graph());
+                        assert!(is_there, "LSI-0 sends to nowhere");
                         assert!(!running.points.contains_key(&place), "{place:?} is taken");
                         assert!(!running.points.values().any(|l| l == links), "{links:?} are taken");
                         running.add_point(place, links.clone());
@@ -33,7 +34,8 @@ fn carry_out(step: &Step, running: &mut Running) {
         }
         Step::Remove(Known::Lsi0(interface)) => running.remove_lsi0(interface),
         Step::Remove(Known::Switch(graph)) => {
-            assert!(!running.held.contains_key(graph), "LSI-0 still sends to {graph}");
+            let mut places = running.held.get(graph).into_iter().flatten();
+            assert!(places.all(|p| running.points[p].held), "LSI-0 still sends to {graph}");
             running.graphs.remove(graph);
         }
         Step::Remove(Known::Function(id, _)) => drop(running.functions.remove(id)),
@@ -103,6 +105,32 @@ fn graphs_come_before_lsi0_sends_to_them_and_go_after() {
     assert_eq!(kinds(&second), wanted);
     second.iter().for_each(|s| carry_out(s, &mut running));
     assert_eq!(kinds(&steps(&[], &running)), ["remove lsi0 eth1", "remove lsi0 eth3", "remove b"]);
+}
+
+#[test]
+fn what_its_first_packet_starts_is_rows_of_lsi0_until_then() {
+    let graphs = [desired(&format!("{}start: first-packet\nidle: 9\n", wire("a", "eth1", "eth2")))];
+    assert_eq!(graphs[0].on_demand.and_then(|d| d.idle), Some(9));
+    let mut running = Running::default();
+    let next = |running: &mut Running| {
+        let next = steps(&graphs, running);
+        next.iter().for_each(|s| carry_out(s, running));
+        assert_eq!(steps(&graphs, running), []);
+        (kinds(&next), running.points.values().map(|l| l.held).collect::<Vec<_>>())
+    };
+    let asleep = ["create lsi0 eth1", "attach eth1 1", "create lsi0 eth2", "attach eth2 1"];
+    assert_eq!(next(&mut running), (asleep.map(str::to_owned).to_vec(), vec![true, true]));
+    // The rows are released last, and held again first.
+    running.awake.insert("a".into());
+    let started = ["create a", "attach eth1 2", "attach eth2 2"];
+    assert_eq!(next(&mut running), (started.map(str::to_owned).to_vec(), vec![false, false]));
+    running.held_back.insert("a".into());
+    let held = ["attach eth1 2", "attach eth2 2"];
+    assert_eq!(next(&mut running), (held.map(str::to_owned).to_vec(), vec![true, true]));
+    running.held_back.clear();
+    running.awake.clear();
+    assert_eq!(next(&mut running), (vec!["remove a".to_owned()], vec![true, true]));
+    assert_eq!(kinds(&steps(&[], &running)), ["remove lsi0 eth1", "remove lsi0 eth2"]);
 }
 
 #[test]

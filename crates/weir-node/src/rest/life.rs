@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use weir_api::functions::{FunctionLife, Life, LifeChange};
+use weir_api::functions::{FunctionLife, GraphLife, GraphLifeChange, Life, LifeChange};
 use weir_api::problem::Problem;
 use weir_auth::Action;
 use weir_model::graph::{FunctionState, ServiceGraph};
@@ -125,6 +125,38 @@ pub(super) async fn change(
     let put = tokio::spawn(async move { node.put(document, how, &Precondition::default()).await }).await;
     put.map_err(|e| ApplyError::Internal(e.to_string()))??;
     life(State(app), caller, Path((id, name))).await
+}
+
+/// Suspends a graph that its first packet starts, with the state of its inline functions on disk, or resumes it.
+#[utoipa::path(put, path = "/graphs/{id}/life", tag = "graphs", operation_id = "change_graph_life",
+    params(("id" = String, Path, description = "The graph's identifier.")),
+    request_body = GraphLifeChange,
+    responses(
+        (status = 200, body = GraphLifeChange, description = "It is so."),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "The request has mistakes."),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph."),
+        (status = 422, body = Problem, content_type = "application/problem+json", description = "It runs at all times, or cannot go on with the state that it was suspended with."),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
+    ))]
+pub(super) async fn change_graph(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Received,
+) -> Result<Json<GraphLifeChange>, Problem> {
+    let e = entry(&app, &caller, &id)?;
+    caller.may(&Action::ChangeGraph(e.owned()))?;
+    let change: GraphLifeChange = from_json(body)?.0;
+    caller.summary(json!(change.state).as_str().unwrap_or_default().to_owned());
+    let node = app.clone();
+    let done = tokio::spawn(async move {
+        match change.state {
+            GraphLife::Running => node.resume(&id, change.anew).await,
+            GraphLife::Suspended => node.suspend(&id, false).await.map(drop),
+        }?;
+        Ok::<_, ApplyError>(change)
+    });
+    Ok(Json(done.await.map_err(|e| ApplyError::Internal(e.to_string()))??))
 }
 
 /// A function whose state can be had: the data plane runs it itself.

@@ -54,6 +54,7 @@ fn guarded() -> OpenApiRouter<App> {
         .routes(routes!(life::life, life::change))
         .routes(routes!(life::snapshot, life::restore))
         .routes(routes!(moves::step))
+        .routes(routes!(life::change_graph))
         .routes(routes!(graphs::written))
         .routes(routes!(history::list))
         .routes(routes!(history::get))

@@ -189,6 +189,7 @@ mod tests {
             "put /graphs/{id}/functions/{function}/handlers/{name}",
             "put /graphs/{id}/functions/{function}/life",
             "put /graphs/{id}/functions/{function}/snapshot",
+            "put /graphs/{id}/life",
             "put /images/{name}",
             "put /keys/{name}",
             "put /queries/{name}",

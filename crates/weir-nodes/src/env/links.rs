@@ -73,18 +73,29 @@ pub fn tunnel_of(packet: &Packet, keyed: bool) -> (Ipv4Addr, Option<u32>) {
     (four(DST_IP).into(), has_id.then(|| u32::from_be_bytes(four(AGGREGATE))))
 }
 
+/// Packets that wait on a link for the graph at its other end to be started.
+const WAITING: usize = 256;
+/// The same on all links of a worker: who floods many of them takes no more memory than this.
+const ALL_WAITING: usize = 16_384;
+
 #[derive(Debug, Default)]
 struct Link {
     entrance: Option<Entrance>,
     /// What its packets are where they enter.
     part: Part,
     packets: Vec<Packet>,
+    /// Its packets wait: the graph at the other end is started first.
+    held: bool,
+    /// How many packets were left on it.
+    came: u64,
 }
 
 /// All links that any graph named. A name is never forgotten, so that its number stays right.
 #[derive(Debug, Default)]
 pub struct Links {
     links: Vec<Link>,
+    /// Packets that wait on links that are held.
+    waiting: usize,
     by_name: HashMap<String, usize>,
     ready: VecDeque<usize>,
     /// What names begin with in the graph that is being made.
@@ -125,10 +136,46 @@ impl Links {
         self.links[id].entrance
     }
 
-    /// Leaves packets for the graph at the other end. Those that have no space for a tag of its part stay.
+    /// Lets the packets of a link wait from now on, until it is [released](Links::release).
+    pub fn hold(&mut self, id: usize) {
+        let link = &mut self.links[id];
+        if !std::mem::replace(&mut link.held, true) {
+            self.waiting += link.packets.len();
+        }
+    }
+
+    /// Lets what waits on a link go on, before what comes then.
+    pub fn release(&mut self, id: usize) {
+        let link = &mut self.links[id];
+        if std::mem::take(&mut link.held) && !link.packets.is_empty() {
+            self.waiting -= link.packets.len();
+            self.ready.push_back(id);
+        }
+    }
+
+    /// Whether the packets of a link wait.
+    pub fn is_held(&self, id: usize) -> bool {
+        self.links[id].held
+    }
+
+    /// How many packets were left on a link, and how many of them wait.
+    pub fn counts(&self, id: usize) -> (u64, usize) {
+        let link = &self.links[id];
+        (link.came, if link.held { link.packets.len() } else { 0 })
+    }
+
+    /// Leaves packets for the graph at the other end. Those that have no space for a tag of its part, or to wait, stay.
     pub fn send(&mut self, id: usize, packets: &mut Vec<Packet>) {
         packets.iter_mut().for_each(Packet::hand_over);
         let link = &mut self.links[id];
+        link.came += packets.len() as u64;
+        if link.held {
+            let space = WAITING.saturating_sub(link.packets.len());
+            let n = packets.len().min(space).min(ALL_WAITING.saturating_sub(self.waiting));
+            link.packets.extend(packets.drain(..n));
+            self.waiting += n;
+            return;
+        }
         let were_none = link.packets.is_empty();
         match link.part {
             Part::Rest => link.packets.append(packets),
@@ -142,6 +189,10 @@ impl Links {
     /// The next packets that were left, and where they enter.
     pub fn take_next(&mut self) -> Option<(Entrance, Vec<Packet>)> {
         while let Some(id) = self.ready.pop_front() {
+            if self.links[id].held {
+                // It is held since; what came before waits too.
+                continue;
+            }
             let packets = std::mem::take(&mut self.links[id].packets);
             if let Some(entrance) = self.links[id].entrance {
                 return Some((entrance, packets));
@@ -203,6 +254,37 @@ pub fn pop_tag(packet: &mut Packet) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_waits_goes_on_first_and_is_bounded() {
+        let mut links = Links::default();
+        let packet = |n: u8| Packet::from_bytes(&[n; 60]).unwrap();
+        let first = |p: &[Packet]| p.iter().map(|p| p.bytes()[0]).collect::<Vec<_>>();
+        let id = links.id("g/in");
+        links.hold(id);
+        links.send(id, &mut vec![packet(1), packet(2)]);
+        assert!(!links.waiting() && links.take_next().is_none());
+        assert_eq!(links.counts(id), (2, 2));
+        links.join(id, Entrance { graph: 0, link: 0 }, Part::Rest);
+        links.release(id);
+        links.send(id, &mut vec![packet(3)]);
+        assert_eq!(first(&links.take_next().unwrap().1), [1, 2, 3]);
+        assert_eq!((links.counts(id), links.waiting), ((3, 0), 0));
+        links.hold(id);
+        let mut many: Vec<Packet> = (0..=WAITING).map(|_| packet(0)).collect();
+        links.send(id, &mut many);
+        assert_eq!((many.len(), links.counts(id).1), (1, WAITING));
+        // Those of others have what all may take together.
+        let mut left = 0;
+        for n in 0..ALL_WAITING / WAITING {
+            let other = links.id(&format!("g{n}/in"));
+            links.hold(other);
+            let mut more: Vec<Packet> = (0..WAITING).map(|_| packet(0)).collect();
+            links.send(other, &mut more);
+            left += more.len();
+        }
+        assert_eq!((left, links.waiting), (WAITING, ALL_WAITING));
+    }
 
     #[test]
     fn a_tag_goes_on_and_off_again() {

@@ -10,6 +10,10 @@ use crate::prelude::*;
 
 /// No graph takes packets from the link.
 const LINK_DOWN: Reason = Reason::new("LinkDown");
+/// The graph is being started, and no more packets can wait for it.
+const NOT_STARTED: Reason = Reason::new("NotStarted");
+/// What is said when a packet comes for a graph that has to be started.
+const FIRST_PACKET: &str = "first-packet";
 /// No tunnel has this other end.
 const WRONG_REMOTE: Reason = Reason::new("WrongRemote");
 /// VLANs are numbered below this.
@@ -29,6 +33,10 @@ engine_node! {
     /// 1 if there is a key: by that a `PaintSwitch` chooses between a `GREEncap` with `KEY ANNO` and one without.
     ///
     /// Access points come and go by the handler `change`. A hot swap keeps them.
+    ///
+    /// What comes for an access point that is held waits, 256 packets at most and 16,384 for all of a worker; more are dropped
+    /// (`NotStarted`). The first is said (notice `first-packet`), so that the graph is started. What waits goes on in order when the access
+    /// point is made anew without `hold`.
     AccessPoints: "1/1", "h/h", Source, Devices;
     example "FromDevice(eth0) -> a :: AccessPoints -> Queue -> ToDevice(eth0);";
     example "s :: TunnelSocket(UDP, 10.0.0.1, 4789) -> CheckIPHeader -> VXLANDecap(ENDS true) -> AccessPoints(VNI) -> FinishOffloads
@@ -39,12 +47,14 @@ engine_node! {
     }
     handlers {
         /// The access points, one a line: VLAN (`-`: all others) or tunnel (`10.0.0.2/42`; `10.0.0.2/-`: without a key), the link
-        /// to the graph, the link from it.
+        /// to the graph, the link from it, `hold` if it is held.
         read points = |a, _| Ok(a.state.text()),
+        /// What came for access points, one a line: the link to the graph, packets, and how many of them wait.
+        read came = |a, env| Ok(a.state.came(&env.links)),
         /// Number of access points.
         read count = |a, _| Ok(a.state.rows.len().to_string()),
         /// Changes access points: `- POINT` and `+ POINT TO FROM`, one a line, in this order, all or none; a point is a VLAN or tunnel
-        /// as in `points`.
+        /// as in `points`. With `hold` at the end of a line that adds one, what comes for it waits.
         write change = |a, value, env| a.state.change(a.by, value, &mut env.links),
     }
     state Points;
@@ -106,6 +116,7 @@ struct Row {
     to_id: usize,
     from: String,
     from_id: usize,
+    held: bool,
 }
 
 #[derive(Debug, Default)]
@@ -125,7 +136,17 @@ impl Points {
     fn text(&self) -> String {
         let mut text = String::new();
         for (part, row) in &self.rows {
-            _ = writeln!(text, "{part} {} {}", row.to, row.from);
+            let hold = if row.held { " hold" } else { "" };
+            _ = writeln!(text, "{part} {} {}{hold}", row.to, row.from);
+        }
+        text
+    }
+
+    fn came(&self, links: &Links) -> String {
+        let mut text = String::new();
+        for row in self.rows.values() {
+            let (packets, waiting) = links.counts(row.to_id);
+            _ = writeln!(text, "{} {packets} {waiting}", row.to);
         }
         text
     }
@@ -137,7 +158,7 @@ impl Points {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words[..] {
                 ["-", part] => drop(next.insert(by.part(part)?, None)),
-                ["+", part, to, from] => {
+                ["+", part, to, from] | ["+", part, to, from, "hold"] => {
                     let part = by.part(part)?;
                     let there = next.get(&part).map_or(self.rows.contains_key(&part), Option::is_some);
                     if there {
@@ -148,21 +169,35 @@ impl Points {
                     if elsewhere {
                         return Err(format!("'{line}': another graph has the FromLink of '{from}' already"));
                     }
-                    let row = Row { to: to.to_owned(), to_id, from: from.to_owned(), from_id };
+                    let held = words.len() == 5;
+                    let row = Row { to: to.to_owned(), to_id, from: from.to_owned(), from_id, held };
                     next.insert(part, Some(row));
                 }
-                _ => return Err(format!("'{line}': write '- POINT' or '+ POINT TO FROM'")),
+                _ => {
+                    return Err(format!(
+                        "'{line}': write '- POINT', '+ POINT TO FROM' or '+ POINT TO FROM hold'"
+                    ));
+                }
             }
         }
         // All that go before any that come: an access point that is another part now has the links of before.
+        let mut left = Vec::new();
         for part in next.keys() {
             if let Some(old) = self.rows.remove(part) {
                 links.leave(old.from_id);
+                left.push(old.to_id);
             }
             self.lead(*part, None);
         }
+        let comes = |id| next.values().flatten().any(|row: &Row| row.to_id == id);
+        // Nobody is going to take what waits on the others.
+        left.into_iter().filter(|id| !comes(*id)).for_each(|id| links.release(id));
         for (part, row) in next.into_iter().filter_map(|(part, row)| Some((part, row?))) {
             self.lead(part, Some(row.to_id));
+            match row.held {
+                true => links.hold(row.to_id),
+                false => links.release(row.to_id),
+            }
             self.entrance.into_iter().for_each(|e| links.join(row.from_id, e, part));
             self.rows.insert(part, row);
         }
@@ -224,7 +259,7 @@ impl Behavior for AccessPoints {
                     continue;
                 }
             };
-            if !cx.env().links.is_up(link) {
+            if !cx.env().links.is_up(link) && !cx.env().links.is_held(link) {
                 cx.drop(&LINK_DOWN, packet);
                 continue;
             }
@@ -233,12 +268,12 @@ impl Behavior for AccessPoints {
             }
             // Packets of one access point go together.
             if let Some(before) = last.replace(link).filter(|before| *before != link) {
-                send(before, &mut run, cx);
+                self.send(before, &mut run, cx);
             }
             run.push(packet);
         }
         if let Some(link) = last {
-            send(link, &mut run, cx);
+            self.send(link, &mut run, cx);
         }
     }
 
@@ -262,7 +297,18 @@ impl Behavior for AccessPoints {
     }
 }
 
-fn send(link: usize, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
-    cx.env().links.send(link, packets);
-    packets.drain(..).for_each(|p| cx.drop(&Reason::NO_SPACE, p));
+impl AccessPoints {
+    fn send(&self, link: usize, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
+        let env = cx.env();
+        let first = env.links.is_held(link) && env.links.counts(link).1 == 0;
+        env.links.send(link, packets);
+        let held = env.links.is_held(link);
+        if first {
+            let row = self.state.rows.values().find(|row| row.to_id == link);
+            let graph = row.and_then(|row| row.to.split('/').next());
+            env.notice(graph, FIRST_PACKET, "a packet waits for the graph to be started");
+        }
+        let reason = if held { NOT_STARTED } else { Reason::NO_SPACE };
+        packets.drain(..).for_each(|p| cx.drop(&reason, p));
+    }
 }

@@ -352,6 +352,7 @@ fn state(state: &State) -> String {
     match state {
         State::Starting => "starting".into(),
         State::Running => "running".into(),
+        State::Idle => "idle".into(),
         State::Stopped => "stopped".into(),
         State::Bypass => "bypass".into(),
         State::Degraded { reason } => format!("degraded: {reason}"),

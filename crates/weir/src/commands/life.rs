@@ -1,13 +1,39 @@
-//! `weir pause`, `resume`, `bypass` and `migrate`: what a function does with packets, and where.
+//! `weir pause`, `resume`, `bypass` and `migrate`: what a function does with packets, and where; `weir suspend`: graphs that run while packets come.
 
 use clap_complete::engine::ArgValueCandidates;
-use weir_api::functions::{FunctionLife, Life, MoveRequest, Moved};
+use weir_api::functions::{FunctionLife, GraphLife, GraphLifeChange, Life, MoveRequest, Moved};
 
 use super::complete;
 use super::remote::NodeArgs;
 use crate::ui::{Failure, Ui};
 
-/// Options of `weir pause`, `resume` and `bypass`.
+/// Options of `weir suspend`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SuspendArgs {
+    /// The graph's identifier
+    #[arg(add = ArgValueCandidates::new(complete::graphs))]
+    graph: String,
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+/// Options of `weir resume`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResumeArgs {
+    /// The graph's identifier
+    #[arg(add = ArgValueCandidates::new(complete::graphs))]
+    graph: String,
+    /// The function's identifier; without it, the graph is resumed that was suspended
+    #[arg(add = ArgValueCandidates::new(complete::functions))]
+    function: Option<String>,
+    /// Start the graph without the state that it was suspended with
+    #[arg(long, conflicts_with = "function")]
+    anew: bool,
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+/// Options of `weir pause` and `bypass`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LifeArgs {
     /// The graph's identifier
@@ -42,6 +68,26 @@ pub(crate) struct MigrateArgs {
 pub(crate) fn change(args: &LifeArgs, state: Life, ui: &Ui) -> Result<(), Failure> {
     let life = args.node.client()?.set_life(&args.graph, &args.function, state)?;
     ui.print(&life, || told(args, &life))?;
+    Ok(())
+}
+
+pub(crate) fn suspend(args: &SuspendArgs, ui: &Ui) -> Result<(), Failure> {
+    let change = GraphLifeChange { state: GraphLife::Suspended, anew: false };
+    let done = args.node.client()?.set_graph_life(&args.graph, &change)?;
+    let graph = &args.graph;
+    ui.print(&done, || {
+        format!("graph {graph} is suspended: the next packet for it starts it, or 'weir resume {graph}'\n")
+    })?;
+    Ok(())
+}
+
+pub(crate) fn resume(args: ResumeArgs, ui: &Ui) -> Result<(), Failure> {
+    let ResumeArgs { graph, function, anew, node } = args;
+    if let Some(function) = function {
+        return change(&LifeArgs { graph, function, node }, Life::Running, ui);
+    }
+    let done = node.client()?.set_graph_life(&graph, &GraphLifeChange { state: GraphLife::Running, anew })?;
+    ui.print(&done, || format!("graph {graph} runs\n"))?;
     Ok(())
 }
 

@@ -165,8 +165,12 @@ pub(crate) enum Command {
     ///
     /// Nothing happens in it meanwhile: its timers wait, and entries of its tables do not expire. A function that is not inline goes on with what it has.
     Pause(life::LifeArgs),
-    /// Let a function go on that was stopped, or is passed by; packets that waited come first
-    Resume(life::LifeArgs),
+    /// Let a function go on that was stopped, or is passed by; packets that waited come first. Without a function: start a graph that was suspended
+    Resume(life::ResumeArgs),
+    /// End a graph that its first packet starts ('start: first-packet' in the document), with the state of its functions on disk
+    ///
+    /// The next packet for it starts it again, with its state: docs/requests.md.
+    Suspend(life::SuspendArgs),
     /// Lead packets past a function: of two ports from each to the other; those that waited for it too
     Bypass(life::LifeArgs),
     /// Move a function of a domain to another node while it works, with its state
@@ -386,7 +390,8 @@ impl Command {
             Command::Delete(a) => graphs::delete(&a, ui),
             Command::Handler(a) => handler::run(&a, ui),
             Command::Pause(a) => life::change(&a, Life::Stopped, ui),
-            Command::Resume(a) => life::change(&a, Life::Running, ui),
+            Command::Resume(a) => life::resume(a, ui),
+            Command::Suspend(a) => life::suspend(&a, ui),
             Command::Bypass(a) => life::change(&a, Life::Bypass, ui),
             Command::Migrate(a) => life::migrate(&a, ui),
             Command::Logs(a) => functions::logs(&a, ui),

@@ -44,6 +44,7 @@ mod run;
 mod sandbox;
 mod saps;
 mod several;
+mod suspend;
 mod traffic;
 mod tunnels;
 mod vm;

@@ -9,8 +9,8 @@ mod sap;
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    Function, FunctionState, GraphParts, HandlerWrite, HostStackSap, MAX_FIFO, MAX_FUNCTIONS, MAX_PORTS,
-    MAX_RULES, MAX_SAPS, ParamValue, Port, Rule, RunAs, Sap, SapKind, ServiceGraph,
+    Function, FunctionState, GraphParts, HandlerWrite, HostStackSap, MAX_FIFO, MAX_FUNCTIONS, MAX_IDLE,
+    MAX_PORTS, MAX_RULES, MAX_SAPS, ParamValue, Port, Rule, RunAs, Sap, SapKind, ServiceGraph, Start,
 };
 use crate::doc::{At, Fields, Kind, Node, Reader, optional};
 use crate::error::{DocErrors, quote};
@@ -30,6 +30,8 @@ const GRAPH_FIELDS: &[&str] = &[
     "flowrules",
     "requirements",
     "direct-links",
+    "start",
+    "idle",
 ];
 pub(super) const A_NODE: &str = "the name of a node";
 /// Most parameters, and most handler writes, of a function.
@@ -63,6 +65,7 @@ fn graph(r: &mut Reader, at: &At<'_>) -> Option<GraphParts> {
     let tenant = optional(f.get("tenant"), |at| r.parse(at, "a tenant's name"));
     let node = optional(f.get("node"), |at| r.parse(at, A_NODE));
     let direct_links = optional(f.get("direct-links"), |at| r.bool(at));
+    let (start, idle) = start(r, &f);
     let before = r.count();
     let saps = list(r, f.get("saps"), "service access points", MAX_SAPS, sap::sap);
     let saps_lost = r.count() > before;
@@ -91,7 +94,27 @@ fn graph(r: &mut Reader, at: &At<'_>) -> Option<GraphParts> {
         flowrules,
         requirements,
         direct_links: direct_links?.unwrap_or(true),
+        start: start?,
+        idle: idle?,
     })
+}
+
+/// When a graph, or the graph of a request, is started, and after what time without packets it ends.
+pub(crate) fn start(r: &mut Reader, f: &Fields<'_>) -> (Option<Start>, Option<Option<u32>>) {
+    let start = optional(f.get("start"), |at| match r.text(at, "now or first-packet")? {
+        "now" => Some(Start::Now),
+        "first-packet" => Some(Start::FirstPacket),
+        other => {
+            r.error(at, format!("nothing starts by {}", quote(other)), "write now or first-packet");
+            None
+        }
+    });
+    let start = start.map(Option::unwrap_or_default);
+    let idle = optional(f.get("idle"), |at| r.number(at, "a number of seconds", 1, MAX_IDLE));
+    if let (Some(Start::Now), Some(at)) = (start, f.get("idle")) {
+        r.error(&at, "only what its first packet starts ends without packets", "add start: first-packet");
+    }
+    (start, idle)
 }
 
 /// Functions, and the rules between them and access points.

@@ -70,7 +70,7 @@ fn graph_line(state: &State, width: usize) -> Line<'_> {
     let first = if graphs.is_empty() { 0 } else { (0..at).find(|&i| long(i) <= width).unwrap_or(at) };
     for g in graphs.iter().skip(first) {
         let colour = match g.state {
-            GraphState::Running => Style::new(),
+            GraphState::Running | GraphState::Idle => Style::new(),
             GraphState::Failed { .. } => Style::new().fg(Color::Red),
             GraphState::Starting | GraphState::Stopped | GraphState::Bypass | GraphState::Degraded { .. } => {
                 Style::new().fg(Color::Yellow)
@@ -92,6 +92,7 @@ fn trouble_line(state: &State) -> Line<'_> {
         Some(GraphState::Failed { reason }) => Line::from(format!("failed: {reason}").red()),
         Some(GraphState::Degraded { reason }) => Line::from(format!("degraded: {reason}").yellow()),
         Some(GraphState::Starting) => Line::from("starting".yellow()),
+        Some(GraphState::Idle) => Line::from("idle: its first packet starts it".dim()),
         Some(GraphState::Stopped) => Line::from("stopped".yellow()),
         Some(GraphState::Bypass) => Line::from("bypass".yellow()),
         Some(GraphState::Running) => Line::default(),
