@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use clap_complete::engine::ArgValueCandidates;
 use serde_json::json;
 
-use super::{complete, read};
+use super::{complete, dhcp, read};
 use crate::contexts::{Context, Contexts, key_file, private_key};
 use crate::ui::{Failure, Ui, table};
 
@@ -25,7 +25,7 @@ enum What {
     Add {
         /// Its name
         name: String,
-        /// The node's address, such as https://node.example:7400
+        /// The node's address, such as https://node.example:7400; dhcp:INTERFACE: what the network there says by DHCP
         url: String,
         /// The private key that signs requests: a file of OpenSSH's, or its name in ~/.ssh, such as id_ed25519
         #[arg(long, value_name = "FILE", add = ArgValueCandidates::new(complete::keys_of_user))]
@@ -65,6 +65,11 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     match args.what.as_ref().unwrap_or(&What::List) {
         What::List => list(&contexts, *ui),
         What::Add { name, url, key, token, fingerprint, ca } => {
+            let mut fingerprint = fingerprint.clone();
+            let url = match url.strip_prefix("dhcp:") {
+                Some(interface) => &said_by_dhcp(interface, &mut fingerprint, ca.is_some())?,
+                None => url,
+            };
             let url = if url.contains("://") { url.clone() } else { format!("http://{url}") };
             if weir_auth::audience::of_url(&url).is_none() {
                 return Err(Failure::refused(format!(
@@ -79,7 +84,7 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
                 token => token.map(str::to_owned),
             };
             let ca = ca.as_ref().map(std::path::absolute).transpose()?;
-            let context = Context { url, key, token, ca, fingerprint: fingerprint.clone() };
+            let context = Context { url, key, token, ca, fingerprint };
             let is_known = context.fingerprint.is_some() || context.ca.is_some();
             match (context.url.starts_with("https://"), is_known) {
                 (true, false) => {
@@ -118,6 +123,17 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
             show(name, contexts.get(name)?, *ui)
         }
     }
+}
+
+/// The controller's address as the network says it, and the fingerprint if nothing else says how it is known.
+fn said_by_dhcp(interface: &str, fingerprint: &mut Option<String>, ca: bool) -> Result<String, Failure> {
+    let (url, said) = dhcp::controller(interface).map_err(Failure::Unreachable)?;
+    if let (None, Some(said), false) = (&fingerprint, said, ca) {
+        let wrong =
+            |e| Failure::refused(format!("the network says a fingerprint that is none, {said:?}: {e}"));
+        *fingerprint = Some(pin(&said).map_err(wrong)?);
+    }
+    Ok(url)
 }
 
 /// A fingerprint, as it is kept.

@@ -8,6 +8,7 @@ mod config;
 mod context;
 mod controller;
 mod describe;
+mod dhcp;
 mod doctor;
 mod domain;
 mod elements;

@@ -229,3 +229,30 @@ fn a_request_of_images_ends_in_time_and_one_who_floods_harms_nobody() {
     let refused = domain.weir(&["query", &file, "--context", "video"]);
     assert!(refused.stderr.contains("can internet client via filter"), "{}", refused.stderr);
 }
+
+#[test]
+fn a_client_finds_its_controller_by_dhcp() {
+    let lab = lab(false);
+    let domain = Domain::start(&lab);
+    let serve = |option: &str| {
+        let leases = format!("--dhcp-leasefile={}", lab.path("leases"));
+        let range = "--dhcp-range=10.99.0.100,10.99.0.110,255.255.255.0";
+        let mut command =
+            vec!["dnsmasq", "-k", "--conf-file=/dev/null", "--pid-file=", "--port=0", "--user=root"];
+        command.extend(["--interface=br0", "--bind-interfaces", "--log-facility=-", range, &leases]);
+        command.extend((!option.is_empty()).then_some(option));
+        let server = lab.ns("control").spawn(&command);
+        until("dnsmasq", || server.stderr().contains("sockets bound exclusively"));
+        server
+    };
+    let client = lab.ns("n1");
+    let add = ["context", "add", "found", "dhcp:m0", "--token", domain.token()];
+    let server = serve("");
+    let said = client.weir(&add).stderr;
+    assert!(said.contains("does not say where a controller is"), "{said}");
+    drop(server);
+    let _server = serve(&format!("--dhcp-option=224,{} {}", crate::domain::CONTROLLER, domain.pin()));
+    client.weir(&add).ok();
+    assert!(client.weir(&["--json", "ps", "--context", "found"]).json().as_array().unwrap().is_empty());
+    assert!(client.weir(&["context", "add", "x", "dhcp:nosuch"]).stderr.contains("nosuch"));
+}
