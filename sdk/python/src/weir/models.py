@@ -430,6 +430,24 @@ class GivenState(BaseModel):
     """
 
 
+class GraphLifeChange(BaseModel):
+    """
+    Another life of a graph.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    anew: bool | None = None
+    """
+    Whether it begins without the state that it was suspended with.
+    """
+    state: Literal["running", "suspended"]
+    """
+    What is to be done with it.
+    """
+
+
 class Hello(BaseModel):
     """
     A node that has joined is about to make its connection: this tells it beforehand if it would not be taken.
@@ -1188,7 +1206,9 @@ class State(BaseModel):
     A life-cycle state; in documents `"state": "failed", "reason": "…"`.
     """
 
-    state: Literal["starting", "running", "degraded", "failed", "stopped", "bypass"]
+    state: Literal[
+        "starting", "running", "degraded", "failed", "idle", "stopped", "bypass"
+    ]
     reason: str | None = None
     """
     What is wrong.
