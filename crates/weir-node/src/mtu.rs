@@ -24,16 +24,30 @@ fn mtus(graph: &DesiredGraph) -> Vec<Mtu> {
     graph.attachments().into_iter().filter_map(mtu).collect()
 }
 
-/// What a graph should be told of packets that may be too large for it, in lines.
+/// What a graph should be told of tunnels that lead nowhere, and of packets that may be too large for it, in lines.
 pub fn told(graph: &DesiredGraph) -> Vec<String> {
+    let mut lines: Vec<String> = graph.attachments().iter().filter_map(without_route).collect();
     let mtus = mtus(graph);
     let same = |pair: &[Mtu]| matches!(pair, [a, b] if a.bytes() == b.bytes());
-    if mtus.windows(2).all(same) {
-        return Vec::new();
+    if !mtus.windows(2).all(same) {
+        // What the node keeps is a graph.
+        let document = serde_json::from_value::<ServiceGraph>(graph.whole().clone());
+        lines.extend(document.map(|document| warnings(&document, &mtus)).unwrap_or_default());
     }
-    // What the node keeps is a graph.
-    let document = serde_json::from_value::<ServiceGraph>(graph.whole().clone());
-    document.map(|document| warnings(&document, &mtus)).unwrap_or_default()
+    lines
+}
+
+/// That a tunnel's other end cannot be reached now, if so.
+fn without_route(a: &Attachment) -> Option<String> {
+    let (local, remote) = match (&a.base, a.part) {
+        (Base::Vxlan { local, .. } | Base::Gre { local }, Part::Tunnel(tunnel)) => (*local, tunnel.remote),
+        (Base::WireGuard(w), _) => (w.local, w.remote),
+        _ => return None,
+    };
+    let unreachable =
+        weir_io::tunnel::check_address(local).is_ok() && weir_io::tunnel::route_mtu(local, remote).is_none();
+    unreachable
+        .then(|| format!("sap '{}': this node has no route to {remote}, so that nothing reaches it", a.sap))
 }
 
 /// Access points by which nothing can pass.

@@ -407,7 +407,7 @@ async fn go_back(node: Arc<Node<Engine>>) {
 async fn bring_up(node: Arc<Node<Engine>>) {
     loop {
         node.unstarted.notified().await;
-        for id in node.view().starting.clone() {
+        for id in node.starting() {
             let node = node.clone();
             tokio::spawn(async move {
                 if let Err(e) = node.bring_up(&id).await {

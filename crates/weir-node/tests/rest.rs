@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use weir_api::client::{ClientError, NodeClient};
 use weir_api::events::Kind;
 use weir_api::graphs::ListOutcome;
-use weir_api::plan::Action;
+use weir_api::plan::{Action, Plan};
 use weir_api::problem::MEDIA_TYPE as PROBLEM;
 use weir_api::status::State;
 use weir_api::watch::{CaptureRequest, Captured, Direction, TraceRequest};
@@ -26,7 +26,15 @@ use weir_protocol::Event;
 fn a_graph_lives() {
     let d = Daemon::start();
     let c = &d.client;
-    let plan = c.plan(&firewall("allow tcp")).unwrap();
+    // This machine has none of its interfaces, as a plan says if it is not asked to leave that out.
+    let refused = problem(c.plan(&firewall("allow tcp")));
+    assert!(
+        refused.status == 422 && refused.errors[0].path == "sffg.saps[0].interface.if-name",
+        "{refused:?}"
+    );
+    let kind = [("content-type", "application/yaml")];
+    let (_, _, plan) = d.raw("POST", "/v1/plan?machine=false", &kind, firewall("allow tcp").as_bytes());
+    let plan: Plan = serde_json::from_str(&plan).unwrap();
     assert_eq!((plan.action, plan.functions.added), (Action::Create, vec!["fw".to_owned()]));
     let gained: Vec<_> = plan.traffic.gained.iter().map(|f| (&*f.from, &*f.to)).collect();
     assert!(gained.contains(&("wan", "lan")) && plan.traffic.lost.is_empty(), "{:?}", plan.traffic);

@@ -164,6 +164,15 @@ fn open(plane: &Plane, store: &Path, images: &Images) -> Node<Plane> {
     node.with_drivers(Drivers::default().with(Watched::new(&plane.functions, &plane.fake)))
 }
 
+/// Brings all graphs to their state, each in its turn.
+async fn whole(node: &Node<Plane>) -> Result<(), String> {
+    node.converge().await?;
+    for id in node.starting() {
+        node.bring_up(&id).await?;
+    }
+    Ok(())
+}
+
 /// What runs is what should run.
 fn check(node: &Node<Plane>, plane: &Plane) {
     let view = node.view();
@@ -228,7 +237,7 @@ async fn simulate(operations: Vec<(Operation, Vec<Fault>, usize)>) {
                     node = open(&plane, &store, &images);
                     // Done or not done, both is right; the settled state below decides.
                     plane.heal();
-                    node.converge().await.unwrap();
+                    whole(&node).await.unwrap();
                     let id = format!("g{graph}");
                     let now = node.graph(&id).map(|e| e.graph.document.clone());
                     let new = parse(&self::document(*graph, *variant)).to_json()["sffg"].clone();
@@ -257,7 +266,7 @@ async fn simulate(operations: Vec<(Operation, Vec<Fault>, usize)>) {
                         drop(node);
                         node = open(&plane, &store, &images);
                         plane.heal();
-                        node.converge().await.unwrap();
+                        whole(&node).await.unwrap();
                         // Each is done or not done.
                         for (id, json) in new {
                             let now = node.graph(&id).map(|e| e.graph.document.clone());
@@ -278,7 +287,7 @@ async fn simulate(operations: Vec<(Operation, Vec<Fault>, usize)>) {
                 model.remove(&id);
             }
             Operation::Converge => tokio::select! {
-                _ = node.converge() => {}
+                _ = whole(&node) => {}
                 () = plane.killed.notified() => killed = true,
             },
         }
@@ -291,15 +300,15 @@ async fn simulate(operations: Vec<(Operation, Vec<Fault>, usize)>) {
         assert_eq!(documents, model, "after {operation:?}");
         plane.heal();
     }
-    node.converge().await.unwrap();
+    whole(&node).await.unwrap();
     check(&node, &plane);
     // A second run, and a daemon that comes back, do nothing.
     let done = || (plane.fake.lock().unwrap().changes.len(), plane.functions.with(|s| s.done.len()));
     let before = done();
-    node.converge().await.unwrap();
+    whole(&node).await.unwrap();
     drop(node);
     let node = open(&plane, &store, &images);
-    node.converge().await.unwrap();
+    whole(&node).await.unwrap();
     check(&node, &plane);
     assert_eq!(done(), before);
 }
@@ -404,7 +413,7 @@ fn a_graph_whose_interface_is_gone_does_not_take_the_others_down() {
             }
         }
         let node = open(&plane, &store, &images);
-        node.converge().await.unwrap();
+        whole(&node).await.unwrap();
         let view = node.view();
         assert_eq!(view.state("g1"), State::Running);
         let State::Degraded { reason } = view.state("g0") else { panic!("{:?}", view.state("g0")) };

@@ -100,6 +100,11 @@ impl<D: DataPlane> Node<D> {
         Ok(())
     }
 
+    /// The graphs that [`bring_up`](Node::bring_up) is to bring to their state.
+    pub fn starting(&self) -> BTreeSet<String> {
+        self.view().starting.clone()
+    }
+
     /// Brings a graph to its desired state that [`settle`](Node::settle) has left, while others change. To be run to its end.
     ///
     /// # Errors
