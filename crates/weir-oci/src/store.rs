@@ -29,8 +29,11 @@ pub struct Store {
     folder: PathBuf,
     registries: Registries,
     /// Held while an image is brought in from a source: none is brought twice from one, and none waits for a slow one.
-    bringing: Mutex<BTreeMap<(Digest, String), Arc<tokio::sync::Mutex<()>>>>,
+    bringing: Mutex<BTreeMap<(Digest, String), Held>>,
 }
+
+/// Held by whoever brings an image in.
+type Held = Arc<tokio::sync::Mutex<()>>;
 
 /// An image on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]

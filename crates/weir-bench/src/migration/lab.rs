@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -175,7 +175,7 @@ impl Lab {
         self.folder.file(name).display().to_string()
     }
 
-    fn command(&self, namespace: &str, program: &PathBuf) -> Command {
+    fn command(&self, namespace: &str, program: &Path) -> Command {
         let mut command = self.ns(namespace).command(&program.display().to_string());
         command.env("HOME", self.file("home")).env_remove("XDG_CONFIG_HOME").env("WEIR_LOG", "info");
         command

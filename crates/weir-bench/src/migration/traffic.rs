@@ -66,7 +66,7 @@ fn send(to: Ipv4Addr, flows: usize, rate: u64) -> Result<()> {
         s.spawn(|| until_input_ends(&over));
         while !over.load(Ordering::Relaxed) {
             let due = (begun.elapsed().as_secs_f64() * rate as f64) as u64;
-            for _ in n..due {
+            while n < due {
                 let (flow, number) = (n % flows as u64, n / flows as u64);
                 let mut packet = [0; 64];
                 packet[..8].copy_from_slice(&number.to_be_bytes());

@@ -31,7 +31,7 @@ flowrules:
 /// A version of a graph that changes: at the second node, or at both.
 fn version(graph: usize, number: usize) -> String {
     let (first, second) = (100 + 2 * graph, 101 + 2 * graph);
-    let other = if number % 2 == 0 { "n1" } else { "n2" };
+    let other = if number.is_multiple_of(2) { "n1" } else { "n2" };
     format!(
         "id: g{graph}\nname: v{number}\nsaps:
   - {{id: l, node: n2, type: vlan, vlan: {{vlan-id: {first}, if-name: m0}}}}
