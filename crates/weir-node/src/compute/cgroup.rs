@@ -5,7 +5,6 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -15,8 +14,6 @@ use crate::instance::Limits;
 use weir_rest::usage;
 
 const ROOT: &str = "/sys/fs/cgroup";
-/// The same as the first process of the machine sees it: `ip netns exec` mounts /sys anew, without them.
-const ROOT_OF_FIRST: &str = "/proc/1/root/sys/fs/cgroup";
 /// The group that holds all of this program's.
 const PARENT: &str = "weir";
 /// The controllers that are used.
@@ -37,17 +34,10 @@ pub struct Cgroup {
     v2: bool,
 }
 
-/// The folder of all hierarchies.
-pub fn root() -> &'static Path {
-    static FOUND: OnceLock<&str> = OnceLock::new();
-    let is_mounted = |folder: &&str| fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
-    Path::new(FOUND.get_or_init(|| [ROOT, ROOT_OF_FIRST].into_iter().find(is_mounted).unwrap_or(ROOT)))
-}
-
 impl Cgroup {
     /// That of this name, whether or not it is there.
     pub fn named(name: &str) -> Cgroup {
-        let root = root();
+        let root = Path::new(ROOT);
         if root.join("cgroup.controllers").exists() {
             let folder = root.join(PARENT).join(name);
             return Cgroup {
@@ -83,7 +73,7 @@ impl Cgroup {
         let folder = self.cpuset.as_ref()?;
         let parent = folder.parent()?;
         if self.v2 {
-            for folder in [root(), parent] {
+            for folder in [Path::new(ROOT), parent] {
                 fs::write(folder.join("cgroup.subtree_control"), "+cpuset").ok()?;
             }
             return Some(());
@@ -142,7 +132,7 @@ impl Cgroup {
             {
                 fs::create_dir_all(parent)?;
                 let switch: Vec<String> = CONTROLLERS.iter().map(|c| format!("+{c}")).collect();
-                for folder in [root(), parent] {
+                for folder in [Path::new(ROOT), parent] {
                     fs::write(folder.join("cgroup.subtree_control"), switch.join(" "))?;
                 }
             }
@@ -196,7 +186,7 @@ impl Cgroup {
 
     /// Its folder in the hierarchy of version 1 that freezes, which only runtimes of containers make.
     fn freezer(&self) -> Option<PathBuf> {
-        let folder = root().join("freezer").join(PARENT).join(&self.name);
+        let folder = Path::new(ROOT).join("freezer").join(PARENT).join(&self.name);
         (!self.v2 && folder.is_dir()).then_some(folder)
     }
 
@@ -270,7 +260,7 @@ impl Cgroup {
     pub async fn remove(&self) -> io::Result<()> {
         self.kill().await?;
         // Whoever runs containers makes one in every hierarchy.
-        let hierarchies = fs::read_dir(root()).into_iter().flatten().filter_map(Result::ok).map(|e| e.path());
+        let hierarchies = fs::read_dir(ROOT).into_iter().flatten().filter_map(Result::ok).map(|e| e.path());
         let folders = hierarchies.map(|h| h.join(PARENT).join(&self.name)).filter(|f| f.is_dir());
         let unified = self.folders().filter(|_| self.v2).cloned();
         for folder in folders.chain(unified) {

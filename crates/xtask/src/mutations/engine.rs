@@ -200,13 +200,6 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         test: JIT,
     },
     Mutation {
-        name: "eBPF: layers where paths meet",
-        file: "crates/weir-ebpf/src/emit/marks.rs",
-        text: "Mark::Unset => self.store(Size::B8, R10, slot(layer), Src::Imm(0)),",
-        instead: "Mark::Unset => self.store(Size::B8, R10, slot(layer), Src::Reg(R7)),",
-        test: EBPF,
-    },
-    Mutation {
         name: "eBPF: what is needed behind an operation keeps its place",
         file: "crates/weir-ebpf/src/places.rs",
         text: "behind.push(live.clone());",
