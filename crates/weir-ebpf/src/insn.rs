@@ -159,7 +159,6 @@ pub enum Src {
 pub enum Helper {
     MapLookup = 1,
     MapUpdate = 2,
-    MapDelete = 3,
     Ktime = 5,
     Random = 7,
     Redirect = 23,

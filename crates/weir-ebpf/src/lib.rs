@@ -23,6 +23,7 @@ use weir_ir::program::{BlockId, End, EntryKind, Program, Reason};
 pub use insn::{Alu, Cond, Helper, Insn, Label, Reg, Size, Src, TooFar, encode};
 pub use maps::{Layout, Map, MapKind, Role};
 pub use refuse::{Cause, Refusal, Refused};
+pub use usage::reached;
 
 /// Where the kernel runs a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

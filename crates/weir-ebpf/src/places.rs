@@ -177,7 +177,7 @@ impl Places {
             behind.push(live.clone());
             self.before(op, &mut live);
         }
-        // Parameters are in each other's way, also those that nobody needs: they are written together.
+        // No two parameters have one place, also not those that nobody needs: they are written together.
         block.params.iter().for_each(|v| _ = live.add(*v));
         for v in &block.params {
             self.place(program, *v, &live);

@@ -36,6 +36,8 @@ pub enum Cause {
     Links { table: String },
     #[error("looks for a free key of the table '{table}'")]
     Claims { table: String },
+    #[error("removes entries of the table '{table}', which another processor may be using")]
+    Removes { table: String },
     #[error("makes space in the table '{table}' by removing entries")]
     Evicts { table: String },
     #[error("has a token bucket in the table '{table}', which several processors would change at once")]
@@ -46,7 +48,7 @@ pub enum Cause {
     Rules { table: String },
     #[error("does something of its own when entries of the table '{table}' expire")]
     Expires { table: String },
-    #[error("changes the table '{table}' by what it reads there, which several processors would do at once")]
+    #[error("uses the table '{table}' in several steps, between which another processor may come")]
     Races { table: String },
     #[error("the table '{table}' has {bytes} bytes {of}, and at most {most} are possible")]
     TableTooWide { table: String, of: &'static str, bytes: u32, most: u32 },
@@ -68,7 +70,7 @@ pub enum Cause {
     SumsVariable { most: u32 },
     #[error("moves {0} bytes at once")]
     MovesMany(u32),
-    #[error("reckons with 128-bit numbers ({0})")]
+    #[error("calculates with 128-bit numbers ({0})")]
     Wide(&'static str),
     #[error("asks for {0}, which the kernel does not tell here")]
     Asks(&'static str),

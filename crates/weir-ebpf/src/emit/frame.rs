@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use weir_ir::MetaField;
 use weir_ir::program::{BlockId, End, Op, Program};
 
+use super::packet::MOST_MOVED;
 use crate::maps::Layout;
 use crate::usage::Usages;
 
@@ -13,6 +14,8 @@ use crate::usage::Usages;
 pub(super) struct Frame {
     /// The annotations.
     pub anno: Option<i16>,
+    /// The time.
+    pub time: Option<i16>,
     /// Metadata that programs change and read.
     pub meta: BTreeMap<u8, i16>,
     /// How often loop headers were entered.
@@ -38,9 +41,13 @@ impl Frame {
     pub fn of(p: &Program, reached: &[bool], layouts: &[Option<Layout>], usages: &Usages) -> Frame {
         let mut f = Frame { bytes: 48, ..Frame::default() };
         let (mut read, mut written) = (Vec::new(), Vec::new());
-        let (mut anno, mut copy, mut hops, mut tables) = (false, 0, false, Vec::new());
+        let (mut anno, mut time, mut copy, mut hops, mut tables) = (false, false, 0, false, Vec::new());
         for (b, block) in p.blocks.iter().enumerate().filter(|(b, _)| reached[*b]) {
             for op in &block.ops {
+                time |= matches!(
+                    op,
+                    Op::Now { .. } | Op::Touch { .. } | Op::LoadMeta { field: MetaField::Timestamp, .. }
+                );
                 match op {
                     Op::LoadAnno { .. } => anno = true,
                     Op::LoadMeta { field, .. } => read.push(number(*field)),
@@ -65,12 +72,11 @@ impl Frame {
                 f.meta.insert(field, slot);
             }
         }
+        f.time = time.then(|| f.word());
         f.hops = hops.then(|| f.word());
         f.anno = anno.then(|| f.take(48));
         let keys = tables.iter().filter_map(|&t| layouts[t].as_ref()).map(|l| l.key_bytes);
-        let removed = usages.tables.iter().zip(layouts).filter(|(u, _)| u.keys);
-        let removed = removed.filter_map(|(_, l)| l.as_ref()).map(|l| l.key_bytes);
-        f.key = match keys.chain(removed).max() {
+        f.key = match keys.max() {
             Some(most) => f.take(most),
             None => 0,
         };
@@ -79,7 +85,7 @@ impl Frame {
             Some(most) => f.take(most),
             None => 0,
         };
-        f.copy = if copy > 0 { f.take(copy.min(128)) } else { 0 };
+        f.copy = if copy > 0 { f.take(copy.min(MOST_MOVED)) } else { 0 };
         f
     }
 

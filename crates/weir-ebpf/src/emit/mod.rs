@@ -34,7 +34,7 @@ enum From {
     Number(u64),
 }
 
-/// The compiler, on its way through a program.
+/// The compiler at work on a program.
 pub(crate) struct Emit<'p> {
     p: &'p Program,
     options: &'p Options,
@@ -392,6 +392,10 @@ impl<'p> Emit<'p> {
             for word in 0..6 {
                 self.store(Size::B8, R10, anno + 8 * word, Src::Imm(0));
             }
+        }
+        if let Some(slot) = self.frame.time {
+            self.ask_time();
+            self.store(Size::B8, R10, slot, Src::Reg(R0));
         }
         for (field, slot) in self.frame.meta.clone() {
             self.fetch_meta(field, R1);

@@ -206,17 +206,20 @@ impl Emit<'_> {
     }
 
     pub(super) fn not(&mut self, dst: Value, a: Value) {
-        for half in self.halves(dst) {
-            self.fetch_half(R1, a, half);
-            self.alu(Alu::Xor, R1, Src::Imm(-1));
-            self.cut(R1, self.p.width(dst));
-            self.keep_half(dst, half, R1);
+        let w = self.p.width(dst);
+        let wide = w == Width::W128;
+        // Both halves are read before a place of theirs may be written.
+        self.fetch(R1, a);
+        if wide {
+            self.fetch_half(R2, a, 1);
         }
-    }
-
-    /// The halves that a value has, from above: its operand's lower half is read before it may be overwritten.
-    fn halves(&self, v: Value) -> std::ops::Range<usize> {
-        0..if self.p.width(v) == Width::W128 { 2 } else { 1 }
+        self.alu(Alu::Xor, R1, Src::Imm(-1));
+        self.cut(R1, w);
+        self.keep(dst, R1);
+        if wide {
+            self.alu(Alu::Xor, R2, Src::Imm(-1));
+            self.keep_half(dst, 1, R2);
+        }
     }
 
     pub(super) fn resize(&mut self, dst: Value, a: Value) {

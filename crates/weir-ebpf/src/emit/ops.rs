@@ -1,15 +1,15 @@
 //! Operations.
 
 use weir_ir::MetaField;
-use weir_ir::program::{BlockId, MetaField as Meta, Op};
+use weir_ir::program::{BlockId, Op};
 
 use super::Emit;
 use super::frame::number;
-use crate::insn::{Helper, Insn, Reg, Size, Src};
+use crate::insn::{Cond, Helper, Insn, Reg, Size, Src};
 use crate::maps::{Map, MapKind, Role};
 use crate::refuse::Cause;
 use crate::{Clock, Hook};
-use Reg::{R0, R1, R10};
+use Reg::{R0, R1, R6, R10};
 
 impl Emit<'_> {
     pub(super) fn op(&mut self, b: BlockId, at: usize) {
@@ -59,8 +59,8 @@ impl Emit<'_> {
                     let keep = self.label();
                     self.fetch(R1, *src);
                     // Only a device leaves a checksum to be finished.
-                    if *field == Meta::Checksum {
-                        self.jump_if(crate::insn::Cond::Eq, R1, Src::Imm(2), keep);
+                    if *field == MetaField::Checksum {
+                        self.jump_if(Cond::Eq, R1, Src::Imm(2), keep);
                     }
                     self.store(Size::B8, R10, slot, Src::Reg(R1));
                     self.at(keep);
@@ -78,7 +78,7 @@ impl Emit<'_> {
                 self.keep(*dst, R0);
             }
             Op::Now { dst } => {
-                self.now();
+                self.now(R0);
                 self.keep(*dst, R0);
             }
             Op::Pull { n } => self.pull(b, *n),
@@ -89,7 +89,11 @@ impl Emit<'_> {
             Op::GetKey { dst, entry, field } => self.get_key(b, *dst, *entry, *field),
             Op::Set { entry, field, src } => self.set_field(b, at, *entry, *field, *src),
             Op::Touch { entry, after } => self.touch(*entry, *after),
-            Op::Remove { entry } => self.remove(*entry),
+            // Its place may be another entry's at once, while a processor still writes to it.
+            Op::Remove { entry } => {
+                let table = self.table_name(*entry);
+                self.refuse(b, Cause::Removes { table });
+            }
             Op::Link { a, .. } => {
                 let table = self.table_name(*a);
                 self.refuse(b, Cause::Links { table });
@@ -106,23 +110,25 @@ impl Emit<'_> {
 
     /// What the kernel gives with a packet, into a register.
     pub(super) fn fetch_meta(&mut self, field: u8, dst: Reg) {
-        if MetaField::ALL[field as usize] == MetaField::Timestamp {
-            self.now();
-            self.mov(dst, R0);
-        } else if let (MetaField::PacketType, Hook::Tc) = (MetaField::ALL[field as usize], self.options.hook)
-        {
-            self.load(Size::B4, dst, Reg::R6, 4);
-        } else if let (MetaField::SegmentSize, Hook::Tc) = (MetaField::ALL[field as usize], self.options.hook)
-        {
-            self.load(Size::B4, dst, Reg::R6, 176);
-        } else {
+        match (MetaField::ALL[field as usize], self.options.hook) {
+            (MetaField::Timestamp, _) => self.now(dst),
+            // `__sk_buff::pkt_type`, `__sk_buff::gso_size`
+            (MetaField::PacketType, Hook::Tc) => self.load(Size::B4, dst, R6, 4),
+            (MetaField::SegmentSize, Hook::Tc) => self.load(Size::B4, dst, R6, 176),
             // XDP sees packets before anything of the others is made of them: no hash, no unfinished checksum, no segments.
-            self.set(dst, 0);
+            _ => self.set(dst, 0),
         }
     }
 
-    /// The time, into `r0`.
-    pub(super) fn now(&mut self) {
+    /// The time, which is the same for all that is done with a packet.
+    pub(super) fn now(&mut self, dst: Reg) {
+        if let Some(slot) = self.frame.time {
+            self.load(Size::B8, dst, R10, slot);
+        }
+    }
+
+    /// What time it is, into `r0`.
+    pub(super) fn ask_time(&mut self) {
         match self.options.clock {
             Clock::Kernel => self.call(Helper::Ktime),
             Clock::Map => {

@@ -13,7 +13,7 @@ use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R10};
 /// Most bytes of a range to sum whose length is not known.
 const MOST_SUM: u32 = 256;
 /// Most bytes that are moved or compared at once.
-const MOST_MOVED: u32 = 64;
+pub(super) const MOST_MOVED: u32 = 64;
 
 impl Emit<'_> {
     fn swap(&mut self, r: Reg, size: Size) {
@@ -160,6 +160,7 @@ impl Emit<'_> {
             Amount::Const(n) => {
                 self.pointer(R2, layer);
                 self.alu(Alu::Add, R2, Src::Imm(n as i32));
+                self.beyond_linear(layer, n);
             }
             // How long the whole is; nothing is looked at.
             Amount::Value(v) if self.options.hook == Hook::Tc => {
@@ -179,6 +180,24 @@ impl Emit<'_> {
         self.at(no);
         self.m = before;
         self.edge(fail, &[]);
+    }
+
+    /// Of a packet in pieces, what is there may be behind what can be looked at: that is a fault. `r2` points so many bytes behind
+    /// the layer. Uses `r1` and `r3`.
+    fn beyond_linear(&mut self, layer: Layer, n: u32) {
+        let near = |at: i32| i64::from(at) + i64::from(n) <= i64::from(crate::LINEAR);
+        if self.options.hook == Hook::Xdp || matches!(self.m.get(layer), Mark::At(at) if near(at)) {
+            return;
+        }
+        let known = self.label();
+        self.load_end(R3);
+        self.jump_if(Cond::Le, R2, Src::Reg(R3), known);
+        self.position(R1, layer);
+        self.alu(Alu::Add, R1, Src::Imm(n as i32));
+        self.load_len(R3);
+        let fault = self.fault();
+        self.jump_if(Cond::Le, R1, Src::Reg(R3), fault);
+        self.at(known);
     }
 
     pub(super) fn pull(&mut self, b: BlockId, n: Amount) {
@@ -252,18 +271,10 @@ impl Emit<'_> {
 
     fn zero_front(&mut self, n: u32) {
         self.ensure(Layer::Data, n);
-        let mut at = 0;
-        while at < n {
-            let size = match n - at {
-                8.. => Size::B8,
-                4.. => Size::B4,
-                2.. => Size::B2,
-                _ => Size::B1,
-            };
+        for (size, at) in Self::pieces(n) {
             if let Some((base, off)) = self.base(Layer::Data, at, R1) {
                 self.store(size, base, off, Src::Imm(0));
             }
-            at += size.bytes();
         }
     }
 
@@ -343,7 +354,7 @@ impl Emit<'_> {
             at += size.bytes();
         }
         if let Amount::Value(v) = end {
-            let (odd, done) = (self.label(), self.label());
+            let (last, done) = (self.label(), self.label());
             // r2: bytes that are left; r1: where they are.
             self.fetch(R2, v);
             self.jump_if(Cond::Le, R2, Src::Imm((start + fixed) as i32), done);
@@ -355,7 +366,7 @@ impl Emit<'_> {
             self.load_end(R3);
             let fault = self.fault();
             for _ in 0..(most - start - fixed) / 2 {
-                self.jump_if(Cond::Lt, R2, Src::Imm(2), odd);
+                self.jump_if(Cond::Lt, R2, Src::Imm(2), last);
                 self.mov(R4, R1);
                 self.alu(Alu::Add, R4, Src::Imm(2));
                 self.jump_if(Cond::Gt, R4, Src::Reg(R3), fault);
@@ -364,7 +375,7 @@ impl Emit<'_> {
                 self.alu(Alu::Add, R1, Src::Imm(2));
                 self.alu(Alu::Sub, R2, Src::Imm(2));
             }
-            self.at(odd);
+            self.at(last);
             self.jump_if(Cond::Eq, R2, Src::Imm(0), done);
             self.mov(R4, R1);
             self.alu(Alu::Add, R4, Src::Imm(1));

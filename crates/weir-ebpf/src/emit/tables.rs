@@ -178,7 +178,7 @@ impl Emit<'_> {
         self.alu(Alu::Add, R3, Src::Imm(value.into()));
         self.set(R4, ONLY_NEW);
         self.call(Helper::MapUpdate);
-        // Whoever was faster has made the same entry.
+        // If another processor has made it meanwhile, it is the same entry.
         self.put(Insn::Map { dst: R1, map });
         self.mov(R2, R10);
         self.alu(Alu::Add, R2, Src::Imm(key_at.into()));
@@ -266,7 +266,7 @@ impl Emit<'_> {
         let Some(layout) = self.layouts[t.0 as usize].clone() else { return };
         let at = layout.expiry as i16;
         let (done, write, never) = (self.label(), self.label(), self.label());
-        self.now();
+        self.now(R0);
         // r2: when it is to go; r4: the latest that is left alone.
         self.fetch(R3, after);
         self.set(R2, 0);
@@ -289,21 +289,5 @@ impl Emit<'_> {
         self.at(write);
         self.store(Size::B8, base, at, Src::Reg(R2));
         self.at(done);
-    }
-
-    pub(super) fn remove(&mut self, entry: Value) {
-        let t = self.table_of(entry);
-        let Some(layout) = self.layouts[t.0 as usize].clone() else { return };
-        let (Some(copy), MapKind::Hash) = (layout.key_copy, layout.kind) else { return };
-        let map = self.map(layout.map(t));
-        let (base, key) = (self.reg(entry, R1), self.frame.key);
-        for at in (0..layout.key_bytes).step_by(4) {
-            self.load(Size::B4, R2, base, (copy + at) as i16);
-            self.store(Size::B4, R10, key + at as i16, Src::Reg(R2));
-        }
-        self.put(Insn::Map { dst: R1, map });
-        self.mov(R2, R10);
-        self.alu(Alu::Add, R2, Src::Imm(key.into()));
-        self.call(Helper::MapDelete);
     }
 }
