@@ -3,12 +3,13 @@
 use std::fmt::Write;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 use weir_io::Poller;
 use weir_openflow::connection::{self, ConnectionId, Limits, Notification, SwitchEvent, Time};
+use weir_openflow::error::bad_request;
 use weir_openflow::message::Features;
 use weir_pipeline::Pipeline;
 
@@ -21,7 +22,9 @@ use crate::{Options, SwitchError};
 const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(8)];
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Most connections of those that are listened for; others wait.
+/// How often one that is being made is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// Most connections to one target that is listened at; more are ended at once.
 const MAX_PASSIVE: usize = 16;
 /// Most requests that are done before packets have their turn.
 const TURN: usize = 128;
@@ -39,6 +42,8 @@ pub(crate) struct Controllers {
     tls: Option<Tls>,
     places: Vec<Place>,
     connections: Vec<Connection>,
+    /// For what is read.
+    buffer: Vec<u8>,
     /// Lines that were said.
     said: usize,
 }
@@ -50,6 +55,7 @@ struct Place {
     listener: Option<Socket>,
     /// A connection that is being made, and when that began.
     dialling: Option<(Stream, Time)>,
+    /// When it is dialled, or looked at whether the connection is made.
     next: Time,
     backoff: Duration,
     /// Why there is no connection.
@@ -87,7 +93,7 @@ impl Controllers {
         };
         let places = options.targets.iter().map(place).collect::<Result<_, SwitchError>>()?;
         let core = connection::Switch::new(features, Limits::default());
-        Ok(Controllers { core, tls, places, connections: Vec::new(), said: 0 })
+        Ok(Controllers { core, tls, places, connections: Vec::new(), buffer: vec![0; CHUNK], said: 0 })
     }
 
     /// Whether a controller is there. Programs of this machine that use its socket are none.
@@ -102,44 +108,51 @@ impl Controllers {
         _ = self.core.notify(notification);
     }
 
-    /// Does what is due; says whether more is to be done at once.
-    pub(crate) fn step(&mut self, pipeline: &mut Pipeline, poller: &Poller, now: Time) -> bool {
+    /// Does what is due; says whether more is to be done at once. `ready` is what the poller said.
+    pub(crate) fn step(
+        &mut self,
+        pipeline: &mut Pipeline,
+        poller: &Poller,
+        ready: &[u64],
+        now: Time,
+    ) -> bool {
+        let readable = ready.contains(&KEY);
         for place in 0..self.places.len() {
-            self.accept(place, poller, now);
+            if readable {
+                self.accept(place, poller, now);
+            }
             self.dial(place, poller, now);
         }
-        self.read(poller, now);
+        self.read(readable, poller, now);
         self.core.tick(now);
         let busy = self.serve(pipeline, now);
         self.write();
-        self.close();
         busy
     }
 
     /// When something is due.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        let dialled = |p: &Place| match (&p.dialling, p.target.is_passive()) {
-            // There is nothing to read when it is made, if the controller waits for us.
-            (Some(_), _) => Some(Time::ZERO),
-            (None, true) => None,
-            (None, false) => Some(p.next),
-        };
-        let free =
-            self.places.iter().enumerate().filter(|(i, _)| !self.connections.iter().any(|c| c.place == *i));
+        let dialled = self.places.iter().enumerate().filter(|(i, p)| self.is_dialled(*i, p));
         let waiting =
             self.connections.iter().any(|c| !self.core.output(c.id).is_empty() || c.stream.is_waiting());
         let soon = waiting.then_some(Time::ZERO);
-        free.filter_map(|(_, p)| dialled(p)).chain(self.core.next_timeout()).chain(soon).min()
+        dialled.map(|(_, p)| p.next).chain(self.core.next_timeout()).chain(soon).min()
+    }
+
+    /// Whether a controller is to be dialled: it has no connection.
+    fn is_dialled(&self, at: usize, place: &Place) -> bool {
+        !place.target.is_passive() && !self.connections.iter().any(|c| c.place == at)
     }
 
     fn accept(&mut self, place: usize, poller: &Poller, now: Time) {
         let tls = self.places[place].target.is_tls();
-        while let Some(listener) = &self.places[place].listener {
-            let passive = self.connections.iter().filter(|c| self.places[c.place].listener.is_some()).count();
-            if passive >= MAX_PASSIVE {
-                break;
-            }
+        for _ in 0..MAX_PASSIVE {
+            let Some(listener) = &self.places[place].listener else { break };
             let Ok((socket, _)) = listener.accept() else { break };
+            // One that was left to wait would end each sleep.
+            if self.connections.iter().filter(|c| c.place == place).count() >= MAX_PASSIVE {
+                continue;
+            }
             match Stream::accepted(socket, self.tls.as_ref().filter(|_| tls)) {
                 Ok(stream) => self.add(stream, place, poller, now),
                 Err(e) => self.places[place].trouble = e.to_string(),
@@ -148,14 +161,11 @@ impl Controllers {
     }
 
     fn dial(&mut self, at: usize, poller: &Poller, now: Time) {
-        let place = &mut self.places[at];
-        if place.target.is_passive() || self.connections.iter().any(|c| c.place == at) {
+        if now < self.places[at].next || !self.is_dialled(at, &self.places[at]) {
             return;
         }
+        let place = &mut self.places[at];
         let Some((mut stream, since)) = place.dialling.take() else {
-            if now < place.next {
-                return;
-            }
             let made = match &place.target {
                 Target::Tcp(to, tls) => Stream::dial(*to, self.tls.as_ref().filter(|_| *tls)),
                 Target::Unix(path) => Stream::dial_unix(path),
@@ -169,7 +179,10 @@ impl Controllers {
         };
         match stream.is_connected() {
             Ok(true) => self.add(stream, at, poller, now),
-            Ok(false) if now.saturating_sub(since) < CONNECT => place.dialling = Some((stream, since)),
+            Ok(false) if now.saturating_sub(since) < CONNECT => {
+                place.dialling = Some((stream, since));
+                place.next = now + LOOK;
+            }
             Ok(false) => place.wait("it does not answer".to_owned(), now),
             Err(e) => place.wait(e.to_string(), now),
         }
@@ -181,19 +194,18 @@ impl Controllers {
         self.connections.push(Connection { id, stream, place, is_up: false, held: Vec::new(), watched });
     }
 
-    fn read(&mut self, poller: &Poller, now: Time) {
-        let mut buffer = vec![0; CHUNK];
+    fn read(&mut self, readable: bool, poller: &Poller, now: Time) {
         let mut ended = Vec::new();
         for c in &mut self.connections {
             if !c.held.is_empty() {
                 let taken = self.core.receive(c.id, &c.held, now);
                 c.held.drain(..taken);
-            } else {
-                match c.stream.read(&mut buffer) {
+            } else if readable {
+                match c.stream.read(&mut self.buffer) {
                     Ok(0) => ended.push((c.id, "it ended the connection".to_owned())),
                     Ok(n) => {
-                        let taken = self.core.receive(c.id, &buffer[..n], now);
-                        c.held.extend_from_slice(&buffer[taken..n]);
+                        let taken = self.core.receive(c.id, &self.buffer[..n], now);
+                        c.held.extend_from_slice(&self.buffer[taken..n]);
                     }
                     Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                     Err(e) => ended.push((c.id, e.to_string())),
@@ -226,19 +238,20 @@ impl Controllers {
                         (place.backoff, place.trouble) = (BACKOFF[0], String::new());
                     }
                 }
-                Some(SwitchEvent::Request { id, message }) => match pipeline.request(message, now) {
-                    Ok(answer) => {
-                        if let Some(answer) = answer
-                            && self.core.answer(id, answer).is_err()
-                        {
-                            // One thing that it has is longer than a message.
-                            self.core.fail(id, weir_openflow::error::bad_request::EPERM);
-                            continue;
-                        }
-                        self.core.finish(id);
+                Some(SwitchEvent::Request { id, message }) => {
+                    let answer = pipeline.request(message, now).and_then(|answer| match answer {
+                        // One thing that it has is longer than a message.
+                        Some(answer) => self.core.answer(id, answer).map_err(|_| bad_request::EPERM),
+                        None => Ok(()),
+                    });
+                    match answer {
+                        Ok(()) => self.core.finish(id),
+                        Err(code) => self.core.fail(id, code),
                     }
-                    Err(code) => self.core.fail(id, code),
-                },
+                    if pipeline.is_loaded() {
+                        return true;
+                    }
+                }
                 Some(SwitchEvent::Refused { error, .. }) => {
                     self.say(&format!("a controller sent what is no message: {error}"));
                 }
@@ -264,7 +277,7 @@ impl Controllers {
 
     fn write(&mut self) {
         for c in &mut self.connections {
-            loop {
+            while c.stream.is_waiting() || !self.core.output(c.id).is_empty() {
                 let output = self.core.output(c.id);
                 match c.stream.write(output) {
                     Ok(0) => break,
@@ -282,11 +295,6 @@ impl Controllers {
             self.places[c.place].wait(why.to_owned(), now);
         }
         self.connections.retain(|c| c.id != id);
-    }
-
-    /// Ends connections that ended themselves while they were written to.
-    fn close(&mut self) {
-        self.connections.retain(|c| self.core.role(c.id).is_some());
     }
 
     /// How they are, a line each.
@@ -334,9 +342,9 @@ fn listen(target: &Target) -> io::Result<Option<Socket>> {
             socket
         }
         Target::ListenUnix(path) => {
-            match std::fs::remove_file(path) {
-                Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
-                _ => {}
+            // That of a process before this one. Anything else stays, and binding fails.
+            if std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
+                std::fs::remove_file(path)?;
             }
             let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
             socket.bind(&SockAddr::unix(path)?)?;
@@ -348,4 +356,119 @@ fn listen(target: &Target) -> io::Result<Option<Socket>> {
     socket.set_nonblocking(true)?;
     socket.listen(MAX_PASSIVE as i32)?;
     Ok(Some(socket))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::path::{Path, PathBuf};
+    use weir_openflow::Message;
+    use weir_openflow::hello::HelloElement;
+    use weir_openflow::message::{Frame, VERSION};
+
+    /// A switch that listens at a socket, and what it is driven by.
+    struct Lab {
+        path: PathBuf,
+        pipeline: Pipeline,
+        poller: Poller,
+        ready: Vec<u64>,
+        controllers: Controllers,
+        _folder: tempfile::TempDir,
+    }
+
+    fn at(path: &Path, pipeline: &Pipeline, poller: &Poller) -> Result<Controllers, SwitchError> {
+        let targets = vec![Target::ListenUnix(path.to_owned())];
+        Controllers::new(&Options { targets, ..Options::default() }, pipeline.features(), None, poller)
+    }
+
+    impl Lab {
+        fn new() -> Lab {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("control");
+            let options =
+                weir_pipeline::Options { datapath: 7, name: "t".into(), tables: 1, version: "1".into() };
+            let (pipeline, poller) = (Pipeline::new(options), Poller::new().unwrap());
+            let controllers = at(&path, &pipeline, &poller).unwrap();
+            Lab { path, pipeline, poller, ready: Vec::new(), controllers, _folder: folder }
+        }
+
+        fn connect(&self) -> UnixStream {
+            let client = UnixStream::connect(&self.path).unwrap();
+            client.set_nonblocking(true).unwrap();
+            client
+        }
+
+        /// Turns until nothing is to be done.
+        fn turns(&mut self) {
+            loop {
+                self.poller.poll(&mut self.ready).unwrap();
+                let busy = self.controllers.step(&mut self.pipeline, &self.poller, &self.ready, Time::ZERO);
+                if !busy && self.ready.is_empty() {
+                    return;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_controller_is_answered_and_its_end_is_seen() {
+        let mut lab = Lab::new();
+        let mut client = lab.connect();
+        let hello = Message::Hello(vec![HelloElement::versions(&[VERSION])]);
+        for (xid, message) in (1..).zip([hello, Message::FeaturesRequest, Message::BarrierRequest]) {
+            client.write_all(&Frame { xid, message }.encode().unwrap()).unwrap();
+        }
+        lab.turns();
+        assert!(lab.controllers.status().ends_with("connected, equal\n"), "{}", lab.controllers.status());
+        assert!(!lab.controllers.are_there(), "one of this machine is no controller");
+        let mut heard = Vec::new();
+        assert_eq!(client.read_to_end(&mut heard).unwrap_err().kind(), ErrorKind::WouldBlock);
+        let mut frames = Vec::new();
+        while !heard.is_empty() {
+            let length = usize::from(u16::from_be_bytes([heard[2], heard[3]]));
+            frames.push(Frame::decode(&heard.drain(..length).collect::<Vec<_>>()).unwrap());
+        }
+        assert!(
+            matches!(
+                &frames[..],
+                [
+                    Frame { message: Message::Hello(_), .. },
+                    Frame { xid: 2, message: Message::FeaturesReply(Features { datapath: 7, .. }) },
+                    Frame { xid: 3, message: Message::BarrierReply },
+                ]
+            ),
+            "{frames:?}"
+        );
+        drop(client);
+        lab.turns();
+        assert!(lab.controllers.status().ends_with("waiting\n"), "{}", lab.controllers.status());
+    }
+
+    #[test]
+    fn connections_that_are_too_many_are_ended_and_keep_nobody_awake() {
+        let mut lab = Lab::new();
+        let mut clients = Vec::new();
+        for _ in 0..MAX_PASSIVE + 4 {
+            clients.push(lab.connect());
+            lab.turns();
+        }
+        let ended = clients.iter().filter(|client| {
+            let mut client: &UnixStream = client;
+            client.read_to_end(&mut Vec::new()).is_ok()
+        });
+        assert_eq!(ended.count(), 4);
+        assert_eq!(lab.controllers.connections.len(), MAX_PASSIVE);
+    }
+
+    #[test]
+    fn a_socket_is_made_anew_and_another_file_stays() {
+        let lab = Lab::new();
+        at(&lab.path, &lab.pipeline, &lab.poller).unwrap();
+        let file = lab.path.with_file_name("file");
+        std::fs::write(&file, "text").unwrap();
+        at(&file, &lab.pipeline, &lab.poller).unwrap_err();
+        assert_eq!(std::fs::read(&file).unwrap(), b"text");
+    }
 }

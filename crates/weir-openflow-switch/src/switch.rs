@@ -28,6 +28,10 @@ pub struct Switch {
     pipeline: Pipeline,
     controllers: Controllers,
     poller: Poller,
+    /// What the poller said last.
+    ready: Vec<u64>,
+    /// Packets of the port that has its turn; empty between turns.
+    batch: Vec<Packet>,
     start: Instant,
     fail: Fail,
     patience: Duration,
@@ -44,6 +48,8 @@ struct Link {
     port: Box<dyn Port>,
     waiting: Vec<Packet>,
     gone: bool,
+    /// What was said of it last: it may be refused the same at each turn.
+    trouble: String,
 }
 
 impl std::fmt::Debug for Link {
@@ -81,7 +87,13 @@ impl Switch {
             if let Some(fd) = port.fd() {
                 poller.add(links.len() as u64, fd).map_err(SwitchError::system("wait for packets"))?;
             }
-            links.push(Link { name: name.clone(), port, waiting: Vec::new(), gone: false });
+            links.push(Link {
+                name: name.clone(),
+                port,
+                waiting: Vec::new(),
+                gone: false,
+                trouble: String::new(),
+            });
         }
         let first = links.first().and_then(|l| l.port.mac()).unwrap_or_default();
         let datapath = options.datapath.unwrap_or(first.0.iter().fold(0, |n, b| n << 8 | u64::from(*b)));
@@ -114,6 +126,8 @@ impl Switch {
             pipeline,
             controllers,
             poller,
+            ready: Vec::new(),
+            batch: Vec::new(),
             start: Instant::now(),
             fail: options.fail,
             patience: options.patience,
@@ -133,7 +147,7 @@ impl Switch {
         for i in 0..self.links.len() {
             busy |= self.receive(i, now);
         }
-        busy |= self.controllers.step(&mut self.pipeline, &self.poller, now);
+        busy |= self.controllers.step(&mut self.pipeline, &self.poller, &self.ready, now);
         self.pipeline.tick(now);
         self.carry_out();
         if now >= self.look {
@@ -142,27 +156,33 @@ impl Switch {
             self.decide(now);
             self.write_status();
         }
+        let failed = SwitchError::system("wait for packets");
         if busy {
-            return Ok(());
+            return self.poller.poll(&mut self.ready).map_err(failed);
         }
         let due = [self.controllers.next_timeout(), self.pipeline.next_timeout(), Some(self.look)];
         let sleep = due.into_iter().flatten().min().map(|at| at.saturating_sub(now).max(SHORT));
-        let mut ready = Vec::new();
-        self.poller.sleep(sleep, &mut ready).map_err(SwitchError::system("wait for packets"))
+        self.poller.sleep(sleep, &mut self.ready).map_err(failed)
     }
 
     /// Takes packets of a port; says whether there may be more.
     fn receive(&mut self, i: usize, now: Time) -> bool {
         let Some(link) = self.links.get_mut(i).filter(|l| !l.gone) else { return false };
-        let mut packets = Vec::new();
+        let mut packets = std::mem::take(&mut self.batch);
         match link.port.receive(&mut packets, BATCH) {
             // Its link tells.
             Ok(_) | Err(PortError::Down { .. }) => {}
             Err(e) => {
-                eprintln!("{}: {}", link.name, weir_io::with_causes(&e));
+                let trouble = weir_io::with_causes(&e).to_string();
+                if link.trouble != trouble {
+                    eprintln!("{}: {trouble}", link.name);
+                    link.trouble = trouble;
+                }
                 link.gone = matches!(e, PortError::Gone { .. });
                 if link.gone {
                     self.pipeline.remove_port(i as u32 + 1);
+                    // It is in error for ever, which would end each sleep.
+                    _ = link.port.fd().map(|fd| self.poller.remove(fd));
                 }
             }
         }
@@ -170,9 +190,13 @@ impl Switch {
         if self.pipeline.wants_plain() {
             finish(&mut packets);
         }
-        for packet in packets {
+        for packet in packets.drain(..) {
             self.pipeline.receive(i as u32 + 1, packet, now);
+            if self.pipeline.is_loaded() {
+                self.carry_out();
+            }
         }
+        self.batch = packets;
         self.carry_out();
         full
     }
@@ -186,11 +210,11 @@ impl Switch {
                         link.waiting.push(packet);
                     }
                 }
-                Effect::Controller(upcall) => {
-                    let mut packets = vec![upcall.packet.copy()];
+                Effect::Controller { packet, upcall } => {
+                    let mut packets = vec![packet];
                     finish(&mut packets);
                     for packet in packets {
-                        let message = self.pipeline.packet_in(upcall.with(packet));
+                        let message = self.pipeline.packet_in(packet, upcall);
                         self.controllers.notify(Notification::PacketIn(message));
                     }
                 }
@@ -199,11 +223,14 @@ impl Switch {
         for notification in self.pipeline.notifications() {
             self.controllers.notify(notification);
         }
-        for link in self.links.iter_mut().filter(|l| !l.waiting.is_empty()) {
+        for (link, number) in self.links.iter_mut().zip(1..).filter(|(l, _)| !l.waiting.is_empty()) {
             _ = link.port.send(&mut link.waiting);
             _ = link.port.flush();
             // What the port cannot take now is dropped, as by a switch whose queue is full.
-            link.waiting.clear();
+            if !link.waiting.is_empty() {
+                self.pipeline.not_sent(number, link.waiting.len());
+                link.waiting.clear();
+            }
         }
     }
 

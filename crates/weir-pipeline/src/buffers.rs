@@ -32,6 +32,11 @@ impl Buffers {
         BufferId(id)
     }
 
+    /// Whether a packet is kept.
+    pub fn has(&self, id: BufferId) -> bool {
+        self.kept.iter().any(|(kept, _, _)| *kept == id.0)
+    }
+
     /// Takes a packet out, with the port where it came in.
     pub fn take(&mut self, id: BufferId) -> Option<(u32, Packet)> {
         let at = self.kept.iter().position(|(kept, _, _)| *kept == id.0)?;
@@ -40,8 +45,8 @@ impl Buffers {
 }
 
 /// The message of a packet.
-pub fn packet_in(buffers: &mut Buffers, upcall: Upcall) -> PacketIn {
-    let Upcall { packet, reason, table, cookie, max_len, in_port, metadata, tunnel } = upcall;
+pub fn packet_in(buffers: &mut Buffers, packet: Packet, upcall: Upcall) -> PacketIn {
+    let Upcall { reason, table, cookie, max_len, in_port, metadata, tunnel } = upcall;
     let length = packet.len();
     let whole = max_len == MaxLen::NO_BUFFER || usize::from(max_len.0) >= length;
     let shown = if whole { length } else { usize::from(max_len.0) };

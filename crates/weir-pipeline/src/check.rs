@@ -1,12 +1,13 @@
 //! Whether a table may take actions (sections 5.12 and 7.4.4).
 
+use weir_net::ethertype::{QINQ, VLAN};
 use weir_openflow::action::{Action, SetField};
 use weir_openflow::error::bad_action;
 use weir_openflow::numbers::PORT_MAX;
 use weir_openflow::oxm::{Field, FieldValue, Oxm, Prerequisite};
 use weir_openflow::{ErrorCode, GroupId, Match, PortNo};
 
-use crate::parse::{MPLS, MPLS_MULTICAST, PBB, QINQ, VLAN};
+use crate::parse::{MPLS, MPLS_MULTICAST, PBB};
 
 /// What is known of packets where an action is done: of the match, and what actions before it changed.
 #[derive(Debug, Clone)]
@@ -52,7 +53,7 @@ impl Known<'_> {
 /// # Errors
 /// The first that cannot be done, with the code for it.
 pub fn check<'a>(
-    actions: impl Iterator<Item = &'a Action>,
+    actions: impl IntoIterator<Item = &'a Action>,
     matching: &Match,
     group_is_there: &dyn Fn(GroupId) -> bool,
     may_table: bool,

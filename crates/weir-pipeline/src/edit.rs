@@ -5,7 +5,7 @@
 
 mod headers;
 
-use weir_net::checksum::update16;
+use weir_net::checksum::{Sum, update16};
 use weir_openflow::oxm::Field;
 use weir_packet::{Checksum, Packet};
 
@@ -78,21 +78,20 @@ impl Work {
 
     /// Writes bytes, and the checksums that cover them. Sums are of 16-bit words from `base` on.
     fn write(&mut self, base: usize, at: usize, new: &[u8], covered: Covered) {
-        let offset = at - base;
-        let (from, to) = (at - offset % 2, base + (offset + new.len()).next_multiple_of(2));
         let bytes = self.packet.bytes_mut();
-        let words = |bytes: &[u8]| -> Vec<u16> {
-            let word = |i: usize| bytes.get(i).copied().map_or(0, u16::from);
-            (from..to).step_by(2).map(|i| word(i) << 8 | word(i + 1)).collect()
-        };
-        let before = words(bytes);
-        let Some(place) = bytes.get_mut(at..at + new.len()) else { return };
-        place.copy_from_slice(new);
-        let after = words(bytes);
-        if covered == Covered::Nothing {
+        let end = at + new.len();
+        if bytes.len() < end {
             return;
         }
-        let change = |sum: u16| before.iter().zip(&after).fold(sum, |sum, (o, n)| update16(sum, *o, *n));
+        if covered == Covered::Nothing {
+            return bytes[at..end].copy_from_slice(new);
+        }
+        // Whole words around the bytes.
+        let (from, to) = (at - (at - base) % 2, (end + (end - base) % 2).min(bytes.len()));
+        let before = Sum::default().add_bytes(&bytes[from..to]).fold();
+        bytes[at..end].copy_from_slice(new);
+        let after = Sum::default().add_bytes(&bytes[from..to]).fold();
+        let change = |sum: u16| update16(sum, before, after);
         if let (Covered::Header | Covered::Address, Some((Network::V4, net))) = (covered, self.layout.network)
         {
             self.sum(net + 10, change);

@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
-use weir_openflow::action::{Action, Instruction};
+use weir_openflow::action::{Action, Instruction, Padding, WriteMetadata};
 use weir_openflow::connection::Time;
 use weir_openflow::error::bad_instruction;
 use weir_openflow::flow::FlowRemoved;
 use weir_openflow::numbers::{FlowModFlags, FlowRemovedReason};
 use weir_openflow::stats::FlowStats;
-use weir_openflow::{ErrorCode, GroupId, Match, PortNo, TableId};
+use weir_openflow::{ErrorCode, GroupId, Match, MeterId, PortNo, TableId};
 
 use crate::key::Pattern;
 
@@ -17,7 +17,7 @@ use crate::key::Pattern;
 pub struct Program {
     /// Through this meter first.
     pub meter: Option<u32>,
-    /// These actions now.
+    /// These actions at once.
     pub apply: Vec<Action>,
     /// Whether the action set is emptied.
     pub clear: bool,
@@ -34,7 +34,7 @@ impl Program {
     ///
     /// # Errors
     /// One is there twice, is an experimenter's, or leads back.
-    pub fn of(instructions: &[Instruction], table: u8, tables: u8) -> Result<Program, ErrorCode> {
+    pub fn of(instructions: Vec<Instruction>, table: u8, tables: u8) -> Result<Program, ErrorCode> {
         let mut program = Program::default();
         let mut seen = 0_u32;
         for instruction in instructions {
@@ -44,7 +44,7 @@ impl Program {
                     1
                 }
                 Instruction::ApplyActions(actions) => {
-                    program.apply.clone_from(&actions.actions);
+                    program.apply = actions.actions;
                     2
                 }
                 Instruction::ClearActions(_) => {
@@ -52,7 +52,7 @@ impl Program {
                     4
                 }
                 Instruction::WriteActions(actions) => {
-                    program.write.clone_from(&actions.actions);
+                    program.write = actions.actions;
                     8
                 }
                 Instruction::WriteMetadata(w) => {
@@ -60,10 +60,10 @@ impl Program {
                     16
                 }
                 Instruction::GotoTable(TableId(next)) => {
-                    if *next <= table || *next >= tables {
+                    if next <= table || next >= tables {
                         return Err(bad_instruction::BAD_TABLE_ID);
                     }
-                    program.goto = Some(*next);
+                    program.goto = Some(next);
                     32
                 }
                 Instruction::Experimenter(_) => return Err(bad_instruction::BAD_EXPERIMENTER),
@@ -75,6 +75,23 @@ impl Program {
             seen |= bit;
         }
         Ok(program)
+    }
+
+    /// What controllers hear of it; lists without actions are left out.
+    fn instructions(&self) -> Vec<Instruction> {
+        let list = |actions: &Vec<Action>| (!actions.is_empty()).then(|| actions.clone().into());
+        let metadata = self.metadata.map(|(metadata, mask)| WriteMetadata { metadata, mask });
+        [
+            self.meter.map(|id| Instruction::Meter(MeterId(id))),
+            list(&self.apply).map(Instruction::ApplyActions),
+            self.clear.then_some(Instruction::ClearActions(Padding {})),
+            list(&self.write).map(Instruction::WriteActions),
+            metadata.map(Instruction::WriteMetadata),
+            self.goto.map(|next| Instruction::GotoTable(TableId(next))),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 
     /// All actions, of both lists.
@@ -112,15 +129,15 @@ pub struct Entry {
     pub hard: u16,
     /// Since when it is there.
     pub created: Time,
+    /// When it is looked at next, to see whether its time is over.
+    pub due: Option<Time>,
     /// When its last packet came.
     pub used: Time,
     /// Packets that it took.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// What it does, as the controller said it.
-    pub instructions: Vec<Instruction>,
-    /// The same.
+    /// What it does. Entries that were changed together share it.
     pub program: Rc<Program>,
 }
 
@@ -171,7 +188,7 @@ impl Entry {
             packet_count: self.packets,
             byte_count: self.bytes,
             matching: self.matching.clone(),
-            instructions: self.instructions.clone(),
+            instructions: self.program.instructions(),
         }
     }
 

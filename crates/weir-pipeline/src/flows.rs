@@ -1,21 +1,22 @@
 //! Changes of flow entries (section 6.4), and their end by time.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use weir_openflow::action::Action;
+use rustc_hash::FxHashMap;
+use weir_openflow::action::{Action, SetField};
 use weir_openflow::connection::{Notification, Time};
-use weir_openflow::error::{bad_instruction, flow_mod_failed};
+use weir_openflow::error::{bad_instruction, bad_request, flow_mod_failed, meter_mod_failed};
 use weir_openflow::flow::FlowMod;
 use weir_openflow::numbers::{FlowModCommand, FlowModFlags, FlowRemovedReason};
-use weir_openflow::oxm::Field;
+use weir_openflow::oxm::{Field, Oxm};
 use weir_openflow::stats::FlowStatsRequest;
-use weir_openflow::{ErrorCode, GroupId, Match, PortNo, TableId};
+use weir_openflow::{BufferId, ErrorCode, GroupId, Match, PortNo, TableId};
 
 use crate::entry::{Entry, Program};
 use crate::key::Pattern;
-use crate::meters::NO_METER;
 use crate::table::EntryId;
-use crate::{MAX_ENTRIES, Pipeline, check};
+use crate::{MAX_ENTRIES, Pipeline, check, set};
 
 /// Which entries are meant, beside their table and match.
 struct Filter {
@@ -34,7 +35,7 @@ impl Filter {
 
 impl Pipeline {
     /// Changes entries.
-    pub(crate) fn flow_mod(&mut self, m: FlowMod, now: Time) -> Result<(), ErrorCode> {
+    pub(crate) fn flow_mod(&mut self, mut m: FlowMod, now: Time) -> Result<(), ErrorCode> {
         let pattern = Pattern::of(&m.matching)?;
         let deletes = matches!(m.command, FlowModCommand::Delete | FlowModCommand::DeleteStrict);
         let is_all = m.table == TableId::ALL && deletes;
@@ -53,65 +54,68 @@ impl Pipeline {
             gone.into_iter().for_each(|id| self.remove(id, FlowRemovedReason::Delete, now));
             return Ok(());
         }
-        let program = self.program(&m)?;
-        let packet = match m.buffer.0 {
-            u32::MAX => None,
-            _ => Some(self.buffers.take(m.buffer).ok_or(weir_openflow::error::bad_request::BUFFER_UNKNOWN)?),
-        };
+        let program = self.program(&mut m)?;
+        let buffer = m.buffer;
+        if buffer != BufferId::NONE && !self.buffers.has(buffer) {
+            return Err(bad_request::BUFFER_UNKNOWN);
+        }
+        let is_unusual = program.actions().any(is_unusual);
+        let program = Rc::new(program);
         if m.command == FlowModCommand::Add {
             self.add(m, pattern, program, now)?;
         } else {
-            let program = Rc::new(program);
             for id in self.meant(m.table, &pattern, m.command, m.priority, &filter) {
                 let Some(entry) = self.entries.get_mut(&id) else { continue };
-                entry.instructions.clone_from(&m.instructions);
                 entry.program = Rc::clone(&program);
                 if m.flags.has(FlowModFlags::RESET_COUNTS) {
                     (entry.packets, entry.bytes) = (0, 0);
                 }
             }
         }
-        if let Some((port, packet)) = packet {
+        self.wants_plain |= is_unusual;
+        if let Some((port, packet)) = self.buffers.take(buffer) {
             self.resume(packet, port, now);
         }
         Ok(())
     }
 
     /// What an entry is to do, if it can be done.
-    fn program(&mut self, m: &FlowMod) -> Result<Program, ErrorCode> {
-        let program = Program::of(&m.instructions, m.table.0, self.options.tables)?;
+    fn program(&self, m: &mut FlowMod) -> Result<Program, ErrorCode> {
+        let program = Program::of(std::mem::take(&mut m.instructions), m.table.0, self.options.tables)?;
         if program.meter.is_some_and(|meter| !self.meters.contains_key(&meter)) {
-            return Err(NO_METER);
+            return Err(meter_mod_failed::UNKNOWN_METER);
         }
         if program.metadata.is_some_and(|(value, mask)| value & !mask != 0) {
             return Err(bad_instruction::UNSUP_METADATA);
         }
         self.check_actions(&program.apply, &m.matching, false)?;
-        // The actions of the set are done in their own order, which is never that of the list: each is looked at by itself, but for
-        // tags and labels that others push.
-        let mut set: Vec<Action> = program.write.clone();
-        crate::set::in_order(&mut set);
-        self.check_actions(&set, &m.matching, false)?;
-        self.wants_plain |= program.actions().any(is_unusual);
+        // Those of the set are done in the order of a set.
+        self.check_actions(&set::of(&program.write), &m.matching, false)?;
         Ok(program)
     }
 
     /// Whether actions can be done to packets of a match.
-    pub(crate) fn check_actions(
+    pub(crate) fn check_actions<'a>(
         &self,
-        actions: &[Action],
+        actions: impl IntoIterator<Item = &'a Action>,
         matching: &Match,
         may_table: bool,
     ) -> Result<(), ErrorCode> {
         let there = |group: GroupId| self.groups.contains_key(&group.0);
-        check::check(actions.iter(), matching, &there, may_table)
+        check::check(actions, matching, &there, may_table)
     }
 
-    fn add(&mut self, m: FlowMod, pattern: Pattern, program: Program, now: Time) -> Result<(), ErrorCode> {
+    fn add(
+        &mut self,
+        m: FlowMod,
+        pattern: Pattern,
+        program: Rc<Program>,
+        now: Time,
+    ) -> Result<(), ErrorCode> {
         let table = usize::from(m.table.0);
         if m.flags.has(FlowModFlags::CHECK_OVERLAP) {
-            let same = |id| self.entries.get(&id);
-            let mut others = self.tables[table].with_priority(m.priority).filter_map(same);
+            let entry = |id| self.entries.get(&id);
+            let mut others = self.tables[table].with_priority(m.priority).filter_map(entry);
             if others.any(|e| e.pattern.overlaps(&pattern)) {
                 return Err(flow_mod_failed::OVERLAP);
             }
@@ -123,7 +127,7 @@ impl Pipeline {
         let old = old.and_then(|id| self.take_out(id));
         let counts =
             old.filter(|_| !m.flags.has(FlowModFlags::RESET_COUNTS)).map_or((0, 0), |e| (e.packets, e.bytes));
-        let entry = Entry {
+        let mut entry = Entry {
             table: m.table.0,
             priority: m.priority,
             pattern,
@@ -133,17 +137,16 @@ impl Pipeline {
             idle: m.idle_timeout,
             hard: m.hard_timeout,
             created: now,
+            due: None,
             used: now,
             packets: counts.0,
             bytes: counts.1,
-            instructions: m.instructions,
-            program: Rc::new(program),
+            program,
         };
         let id = self.new_id();
         self.tables[table].insert(&pattern, entry.priority, id);
-        if let Some((at, _)) = entry.end() {
-            self.timeouts.insert((at, id));
-        }
+        entry.due = entry.end().map(|(at, _)| at);
+        self.timeouts.extend(entry.due.map(|at| (at, id)));
         self.entries.insert(id, entry);
         Ok(())
     }
@@ -166,14 +169,13 @@ impl Pipeline {
         priority: u16,
         filter: &Filter,
     ) -> Vec<EntryId> {
-        let tables = self
-            .tables
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| table == TableId::ALL || usize::from(table.0) == *i);
+        let tables = match table {
+            TableId::ALL => &self.tables[..],
+            TableId(n) => self.tables.get(usize::from(n)).map_or(&[][..], std::slice::from_ref),
+        };
         let strict = matches!(command, FlowModCommand::DeleteStrict | FlowModCommand::ModifyStrict);
         let mut found = Vec::new();
-        for (_, table) in tables {
+        for table in tables {
             let ids: Vec<EntryId> = match strict {
                 true => table.exact(pattern, priority).into_iter().collect(),
                 false => table.under(pattern).collect(),
@@ -211,6 +213,9 @@ impl Pipeline {
         if let Some(table) = self.tables.get_mut(usize::from(entry.table)) {
             table.remove(&entry.pattern, entry.priority);
         }
+        if let Some(at) = entry.due {
+            self.timeouts.remove(&(at, id));
+        }
         Some(entry)
     }
 
@@ -239,13 +244,14 @@ impl Pipeline {
     pub fn tick(&mut self, now: Time) {
         while let Some(&(at, id)) = self.timeouts.first().filter(|(at, _)| *at <= now) {
             self.timeouts.remove(&(at, id));
-            match self.entries.get(&id).and_then(Entry::end) {
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            match entry.end() {
                 Some((end, reason)) if end <= now => self.remove(id, reason, now),
                 // Packets came for it.
-                Some((end, _)) => {
-                    self.timeouts.insert((end, id));
+                end => {
+                    entry.due = end.map(|(at, _)| at);
+                    self.timeouts.extend(entry.due.map(|at| (at, id)));
                 }
-                None => {}
             }
         }
     }
@@ -255,9 +261,13 @@ impl Pipeline {
         self.timeouts.first().map(|(at, _)| *at)
     }
 
-    /// How many entries do something.
-    pub(crate) fn count_where(&self, is: impl Fn(&Program) -> bool) -> usize {
-        self.entries.values().filter(|e| is(&e.program)).count()
+    /// How many entries use each group or meter, by what a program uses of them.
+    pub(crate) fn uses(&self, of: impl Fn(&Program) -> BTreeSet<u32>) -> FxHashMap<u32, usize> {
+        let mut counts = FxHashMap::default();
+        for id in self.entries.values().flat_map(|e| of(&e.program)) {
+            *counts.entry(id).or_default() += 1;
+        }
+        counts
     }
 }
 
@@ -265,10 +275,9 @@ impl Pipeline {
 pub(crate) fn is_unusual(action: &Action) -> bool {
     match action {
         Action::PushMpls(_) | Action::PushPbb(_) => true,
-        Action::SetField(f) => match &f.0 {
-            weir_openflow::oxm::Oxm::Basic(v) => matches!(v.field(), Field::EthType | Field::IpProto),
-            weir_openflow::oxm::Oxm::Other(_) => false,
-        },
+        Action::SetField(SetField(Oxm::Basic(value))) => {
+            matches!(value.field(), Field::EthType | Field::IpProto)
+        }
         _ => false,
     }
 }

@@ -1,7 +1,8 @@
 //! A hash of words: [`FxHasher`], mixed at the end. Alone, of words that differ in their highest bits only, as two ports do here, it
 //! gives numbers that differ in few of those bits that choose a place.
 //!
-//! It is known to everybody: only what controllers say is stored by it, never what is in packets.
+//! It is known to everybody: only what controllers say is stored by it. What packets hold chooses no more than a bucket, or a place
+//! among those of a fixed number.
 
 use std::hash::{BuildHasherDefault, Hasher};
 

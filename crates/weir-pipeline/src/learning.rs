@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use weir_openflow::connection::Time;
+use weir_openflow::numbers::PORT_MAX;
 use weir_openflow::oxm::Field;
 
 use crate::key::Key;
@@ -26,7 +27,8 @@ impl Learning {
     pub fn learn(&mut self, key: &Key, port: u32, now: Time) -> Option<u32> {
         let vlan = key.get(Field::VlanVid) as u16;
         let [source, target] = [Field::EthSrc, Field::EthDst].map(|f| key.get(f) as u64);
-        if !is_group(source) {
+        // What a controller sends comes from no port.
+        if !is_group(source) && port <= PORT_MAX {
             // Not for each packet of a flood.
             if self.places.len() >= MAX && now.saturating_sub(self.cleaned) >= Time::from_secs(1) {
                 self.cleaned = now;

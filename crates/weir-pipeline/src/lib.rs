@@ -4,8 +4,8 @@
 //! [`Effect`]s and [`Notification`]s, which whoever drives it carries out. A request has an effect at once, before the next packet: a
 //! barrier has nothing to wait for.
 //!
-//! A table is searched by tuples ([`table`]), since controllers change thousands of entries a second while packets come: no change costs
-//! more than the entry that it touches.
+//! A table is searched by tuples ([`table`]), since controllers change thousands of entries a second while packets come: a change costs
+//! what it touches, and a look at each mask that the table has.
 //!
 //! Section numbers are those of the specification (ONF TS-025).
 
@@ -46,12 +46,14 @@ use groups::Group;
 use learning::Learning;
 use meters::Meter;
 use ports::Port;
-use table::{EntryId, Table};
+use table::{EntryId, Remembered, Table};
 
 /// Most entries of all tables together.
 pub const MAX_ENTRIES: usize = 200_000;
 /// Most meters.
 pub const MAX_METERS: usize = 4096;
+/// More effects than this should not wait.
+const MANY_EFFECTS: usize = 256;
 
 /// What a switch is.
 #[derive(Debug, Clone)]
@@ -77,14 +79,17 @@ pub enum Effect {
         packet: Packet,
     },
     /// A packet is for the controllers: [`Pipeline::packet_in`] makes the message of it, once it is finished as on a wire.
-    Controller(Upcall),
+    Controller {
+        /// The packet.
+        packet: Packet,
+        /// Why they get it.
+        upcall: Upcall,
+    },
 }
 
-/// A packet for the controllers.
-#[derive(Debug)]
+/// What controllers hear beside a packet.
+#[derive(Debug, Clone, Copy)]
 pub struct Upcall {
-    /// The packet.
-    pub packet: Packet,
     reason: PacketInReason,
     table: u8,
     cookie: u64,
@@ -113,25 +118,10 @@ pub enum Drop {
     NoBucket,
     /// It would have become too long.
     Space,
-    /// Its groups make more packets of it than may be.
+    /// It leads to more packets, or through more groups, than may be.
     Copies,
-}
-
-impl Drop {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Drop::NoEntry => "no_entry",
-            Drop::Entry => "entry",
-            Drop::Meter => "meter",
-            Drop::Ttl => "ttl",
-            Drop::PortDown => "port_down",
-            Drop::NoPort => "no_port",
-            Drop::NoBucket => "no_bucket",
-            Drop::Space => "space",
-            Drop::Copies => "copies",
-        }
-    }
+    /// The port that it was to leave at could not take it in time.
+    PortFull,
 }
 
 /// The pipeline.
@@ -139,9 +129,10 @@ impl Drop {
 pub struct Pipeline {
     options: Options,
     tables: Vec<Table>,
+    remembered: Remembered,
     entries: FxHashMap<EntryId, Entry>,
     next_entry: EntryId,
-    /// When entries are to be looked at. An entry that packets come for ends later than it says here.
+    /// When entries are looked at next: each once. An entry that packets come for ends later than it says here.
     timeouts: BTreeSet<(Time, EntryId)>,
     groups: BTreeMap<u32, Group>,
     meters: BTreeMap<u32, Meter>,
@@ -149,7 +140,7 @@ pub struct Pipeline {
     buffers: Buffers,
     learning: Learning,
     standalone: bool,
-    /// Whether an entry or a group ever pushed what hardware does not segment behind.
+    /// Whether an entry or a group ever had an action behind which hardware does not segment.
     wants_plain: bool,
     effects: Vec<Effect>,
     notifications: Vec<Notification>,
@@ -163,6 +154,7 @@ impl Pipeline {
         Pipeline {
             tables: (0..tables).map(|_| Table::default()).collect(),
             options: Options { tables, ..options },
+            remembered: Remembered::default(),
             entries: FxHashMap::default(),
             next_entry: 0,
             timeouts: BTreeSet::new(),
@@ -236,6 +228,19 @@ impl Pipeline {
         self.wants_plain
     }
 
+    /// Packets that a port was given and could not take.
+    pub fn not_sent(&mut self, number: u32, packets: usize) {
+        if let Some(port) = self.ports.get_mut(&number) {
+            port.tx.dropped += packets as u64;
+        }
+        *self.drops.entry(Drop::PortFull).or_default() += packets as u64;
+    }
+
+    /// Whether as much is to be done as should wait at most. Each packet and request adds about a thousand effects at most.
+    pub fn is_loaded(&self) -> bool {
+        self.effects.len() >= MANY_EFFECTS
+    }
+
     /// What is to be done, in its order.
     pub fn effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
@@ -257,8 +262,8 @@ impl Pipeline {
     }
 
     /// The message that brings a packet to the controllers. What is longer than they want to have at once is kept here.
-    pub fn packet_in(&mut self, upcall: Upcall) -> PacketIn {
-        buffers::packet_in(&mut self.buffers, upcall)
+    pub fn packet_in(&mut self, packet: Packet, upcall: Upcall) -> PacketIn {
+        buffers::packet_in(&mut self.buffers, packet, upcall)
     }
 
     fn drop(&mut self, why: Drop) {
@@ -268,14 +273,5 @@ impl Pipeline {
     /// What people call it, as a field of messages.
     fn name<const N: usize>(&self) -> Name<N> {
         Name::new(&self.options.name)
-    }
-}
-
-impl Upcall {
-    /// The same of another packet: of a part of this one.
-    #[must_use]
-    pub fn with(&self, packet: Packet) -> Upcall {
-        let Upcall { reason, table, cookie, max_len, in_port, metadata, tunnel, .. } = *self;
-        Upcall { packet, reason, table, cookie, max_len, in_port, metadata, tunnel }
     }
 }

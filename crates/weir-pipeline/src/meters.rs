@@ -141,9 +141,6 @@ impl Meter {
     }
 }
 
-/// What an entry with a meter that is not there is refused with.
-pub const NO_METER: ErrorCode = meter_mod_failed::UNKNOWN_METER;
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,18 +1,14 @@
 //! From a frame's bytes to its fields, and where its headers are.
 
+use weir_net::ethertype::{ARP, IPV4, IPV6, QINQ, VLAN};
 use weir_openflow::oxm::Field;
 
 use crate::key::Key;
 
-/// EtherTypes of tags and labels.
-pub const VLAN: u16 = 0x8100;
-pub const QINQ: u16 = 0x88a8;
+/// EtherTypes of labels and of provider backbones.
 pub const MPLS: u16 = 0x8847;
 pub const MPLS_MULTICAST: u16 = 0x8848;
 pub const PBB: u16 = 0x88e7;
-pub const IPV4: u16 = 0x0800;
-pub const IPV6: u16 = 0x86dd;
-pub const ARP: u16 = 0x0806;
 
 /// Bytes of an Ethernet header, of a tag, of a label, and of the tag of a provider backbone with its EtherType.
 pub const ETHERNET: usize = 14;

@@ -15,7 +15,7 @@ use weir_openflow::table_features::{FieldId, TableFeatures, TableProperty, TypeI
 use weir_openflow::{Bytes, ErrorCode, GroupId, MeterId, Name, PortNo, TableId};
 
 use crate::groups::{MAX_GROUPS, leads};
-use crate::meters::MAX_BANDS;
+use crate::meters::{MAX_BANDS, Meter};
 use crate::{MAX_ENTRIES, MAX_METERS, Pipeline};
 
 impl Pipeline {
@@ -63,9 +63,9 @@ impl Pipeline {
                 actions: [action_bits(); 4],
             }),
             MultipartRequest::Meter(r) => {
-                let uses = |id: u32| self.count_where(|p| p.meter == Some(id));
-                let all = self.meters_of(r.meter)?;
-                MultipartReply::Meter(all.into_iter().map(|(id, m)| m.stats(id, uses(id), now)).collect())
+                let uses = self.uses(|p| p.meter.into_iter().collect());
+                let stats = |(id, m): (u32, &Meter)| m.stats(id, uses.get(&id).copied().unwrap_or(0), now);
+                MultipartReply::Meter(self.meters_of(r.meter)?.into_iter().map(stats).collect())
             }
             MultipartRequest::MeterConfig(r) => MultipartReply::MeterConfig(
                 self.meters_of(r.meter)?.into_iter().map(|(id, m)| m.config(id)).collect(),
@@ -113,17 +113,15 @@ impl Pipeline {
         if group != GroupId::ALL && !self.groups.contains_key(&group.0) {
             return Err(group_mod_failed::UNKNOWN_GROUP);
         }
+        let mut uses = self.uses(|p| leads(p.actions()).collect());
+        for next in self.groups.values().flat_map(|g| g.buckets.iter()).flat_map(|b| leads(&b.actions)) {
+            *uses.entry(next).or_default() += 1;
+        }
         let asked = self.groups.iter().filter(|(id, _)| group == GroupId::ALL || **id == group.0);
-        Ok(asked
-            .map(|(id, g)| {
-                let entries = self.count_where(|p| p.leads_to(PortNo::ANY, GroupId(*id)));
-                let groups = self.groups.values().flat_map(|g| g.buckets.iter().flat_map(leads));
-                g.stats(*id, entries + groups.filter(|next| next == id).count(), now)
-            })
-            .collect())
+        Ok(asked.map(|(id, g)| g.stats(*id, uses.get(id).copied().unwrap_or(0), now)).collect())
     }
 
-    fn meters_of(&self, meter: MeterId) -> Result<Vec<(u32, &crate::meters::Meter)>, ErrorCode> {
+    fn meters_of(&self, meter: MeterId) -> Result<Vec<(u32, &Meter)>, ErrorCode> {
         if meter == MeterId::ALL {
             return Ok(self.meters.iter().map(|(id, m)| (*id, m)).collect());
         }

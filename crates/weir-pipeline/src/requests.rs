@@ -72,25 +72,19 @@ impl Pipeline {
             _ => {}
         }
         let group = Group::new(m, &self.groups, now)?;
-        for bucket in &m.buckets {
-            let mut actions = bucket.actions.clone();
-            crate::set::in_order(&mut actions);
+        for bucket in &*group.buckets {
             // Packets of any kind may come to a group: one that lacks a field is left as it is.
-            self.check_any_packet(&actions, false)?;
-            self.wants_plain |= actions.iter().any(is_unusual);
+            self.check_any_packet(&bucket.actions, false)?;
         }
+        self.wants_plain |= group.buckets.iter().flat_map(|b| &b.actions).any(is_unusual);
         self.groups.insert(id, group);
         Ok(())
     }
 
     /// Whether actions can be done, whatever the packet is.
     fn check_any_packet(&self, actions: &[Action], may_table: bool) -> Result<(), ErrorCode> {
-        let others: Vec<Action> = actions
-            .iter()
-            .filter(|a| !matches!(a, Action::SetField(SetField(Oxm::Basic(_)))))
-            .cloned()
-            .collect();
-        self.check_actions(&others, &Match::any_packet(), may_table)
+        let others = actions.iter().filter(|a| !matches!(a, Action::SetField(SetField(Oxm::Basic(_)))));
+        self.check_actions(others, &Match::any_packet(), may_table)
     }
 
     fn delete_groups(&mut self, group: GroupId, now: Time) -> Result<(), ErrorCode> {
@@ -100,7 +94,8 @@ impl Pipeline {
             self.remove_where(FlowRemovedReason::GroupDelete, now, any);
             return Ok(());
         }
-        if self.groups.values().any(|g| g.buckets.iter().flat_map(leads).any(|next| next == group.0)) {
+        let mut buckets = self.groups.values().flat_map(|g| g.buckets.iter());
+        if buckets.any(|b| leads(&b.actions).any(|next| next == group.0)) {
             return Err(group_mod_failed::CHAINED_GROUP);
         }
         if self.groups.remove(&group.0).is_some() {
@@ -153,12 +148,12 @@ impl Pipeline {
         if !reserved && !self.ports.contains_key(&m.in_port.0) {
             return Err(bad_request::BAD_PORT);
         }
+        self.check_any_packet(&m.actions, true)?;
         let packet = if m.buffer == BufferId::NONE {
             Packet::from_bytes(&m.data.0).map_err(|_| bad_request::BAD_PACKET)?
         } else {
             self.buffers.take(m.buffer).ok_or(bad_request::BUFFER_UNKNOWN)?.1
         };
-        self.check_any_packet(&m.actions, true)?;
         self.send_out(packet, m.in_port.0, &m.actions, now);
         Ok(())
     }

@@ -15,13 +15,13 @@ use crate::groups::{is_live, select};
 use crate::hash::Mixed;
 use crate::meters::Verdict;
 use crate::ports::Port;
-use crate::set::{ActionSet, in_order};
+use crate::set::ActionSet;
 use crate::{Drop, Effect, Pipeline, Upcall};
 
 /// Most packets that one becomes: groups of groups could make any number.
 const COPIES: u32 = 1024;
-/// Groups that lead or watch deeper than this are not live.
-const DEPTH: usize = 16;
+/// Groups that lead to others lead no deeper than this.
+const DEPTH: u8 = 64;
 
 /// A packet on its path.
 pub(crate) struct Run {
@@ -34,6 +34,8 @@ pub(crate) struct Run {
     is_miss: bool,
     /// How many more copies there may be.
     copies: u32,
+    /// How many groups led here.
+    depth: u8,
     now: Time,
 }
 
@@ -51,8 +53,8 @@ impl Pipeline {
         port.rx.count(packet.len());
         let mut run = Run::new(packet, in_port, now);
         if self.standalone {
-            _ = self.output(&mut run, PortNo::NORMAL, MaxLen(0));
-            return self.leave(run);
+            let done = self.output(&mut run, PortNo::NORMAL, MaxLen(0));
+            return self.end(run, done);
         }
         self.through_tables(run);
     }
@@ -60,8 +62,8 @@ impl Pipeline {
     /// A packet of a controller's, or one that was kept for it.
     pub(crate) fn send_out(&mut self, packet: Packet, in_port: u32, actions: &[Action], now: Time) {
         let mut run = Run::new(packet, in_port, now);
-        let done = self.apply(&mut run, actions);
-        self.end(run, done.err().map(|e| e.0));
+        let done = self.apply(&mut run, actions, true);
+        self.end(run, done);
     }
 
     /// One that was kept, from the first table on.
@@ -71,18 +73,14 @@ impl Pipeline {
 
     fn through_tables(&mut self, mut run: Run) {
         let done = self.tables(&mut run);
-        self.end(run, done.err().map(|e| e.0));
-    }
-
-    fn end(&mut self, run: Run, ended: Option<Drop>) {
-        if let Some(why) = ended {
-            self.drop(why);
-        }
-        self.leave(run);
+        self.end(run, done);
     }
 
     /// The packet itself leaves at its last port.
-    fn leave(&mut self, run: Run) {
+    fn end(&mut self, run: Run, done: Result<(), Ended>) {
+        if let Err(Ended(why)) = done {
+            self.drop(why);
+        }
         if let Some(port) = run.pending {
             self.send(port, run.work.packet);
         }
@@ -91,7 +89,10 @@ impl Pipeline {
     fn tables(&mut self, run: &mut Run) -> Result<(), Ended> {
         let (mut table, mut set) = (0_u8, ActionSet::default());
         loop {
-            let found = self.tables.get_mut(usize::from(table)).and_then(|t| t.lookup(&run.work.key));
+            let found = self
+                .tables
+                .get_mut(usize::from(table))
+                .and_then(|t| t.lookup(table, &run.work.key, &mut self.remembered));
             let entry = found.and_then(|id| self.entries.get_mut(&id)).ok_or(Ended(Drop::NoEntry))?;
             entry.count(run.work.packet.len(), run.now);
             let program = Rc::clone(&entry.program);
@@ -103,7 +104,8 @@ impl Pipeline {
                     Verdict::Remark(levels) => run.work.remark(levels),
                 }
             }
-            self.apply(run, &program.apply)?;
+            let is_end = program.goto.is_none() && program.write.is_empty() && set.is_empty();
+            self.apply(run, &program.apply, is_end)?;
             if program.clear {
                 set.clear();
             }
@@ -117,18 +119,16 @@ impl Pipeline {
                 None => break,
             }
         }
-        let actions = set.take();
-        if actions.is_empty() && run.pending.is_none() && run.copies == COPIES {
-            return Err(Ended(Drop::Entry));
-        }
-        self.apply(run, &actions)
+        self.apply(run, &set.in_order(), true)?;
+        if run.copies == COPIES { Err(Ended(Drop::Entry)) } else { Ok(()) }
     }
 
-    fn apply(&mut self, run: &mut Run, actions: &[Action]) -> Result<(), Ended> {
-        for action in actions {
+    /// Does actions; `is_end`: nothing is done with the packet after them.
+    fn apply(&mut self, run: &mut Run, actions: &[Action], is_end: bool) -> Result<(), Ended> {
+        for (i, action) in actions.iter().enumerate() {
             match action {
                 Action::Output(o) => self.output(run, o.port, o.max_len)?,
-                Action::Group(group) => self.group(run, group.0)?,
+                Action::Group(group) => self.group(run, group.0, is_end && i + 1 == actions.len())?,
                 // There is one queue at each port.
                 Action::SetQueue(_) | Action::Experimenter(_) => {}
                 change => {
@@ -164,7 +164,10 @@ impl Pipeline {
             }
             PortNo::TABLE => {
                 run.spend()?;
-                self.through_tables(Run { work: run.work.clone(), pending: None, ..*run });
+                let mut copy = run.copy();
+                let done = self.tables(&mut copy);
+                run.copies = copy.copies;
+                self.end(copy, done);
                 Ok(())
             }
             PortNo::IN_PORT => self.leave_at(run, in_port),
@@ -212,8 +215,7 @@ impl Pipeline {
             return;
         }
         let field = |field| run.work.key.get(field) as u64;
-        self.effects.push(Effect::Controller(Upcall {
-            packet: run.work.packet.copy(),
+        let upcall = Upcall {
             reason,
             table: run.table,
             cookie: run.cookie,
@@ -221,17 +223,23 @@ impl Pipeline {
             in_port,
             metadata: field(Field::Metadata),
             tunnel: field(Field::TunnelId),
-        }));
+        };
+        self.effects.push(Effect::Controller { packet: run.work.packet.copy(), upcall });
     }
 
-    fn group(&mut self, run: &mut Run, id: u32) -> Result<(), Ended> {
+    /// Gives it to a group: copies of it, unless nothing is done with it after that.
+    fn group(&mut self, run: &mut Run, id: u32, is_end: bool) -> Result<(), Ended> {
+        run.depth += 1;
+        if run.depth > DEPTH {
+            return Err(Ended(Drop::Copies));
+        }
         let length = run.work.packet.len();
         let Some(group) = self.groups.get_mut(&id) else { return Err(Ended(Drop::NoBucket)) };
         group.count(length);
         let (kind, buckets) = (group.kind, Rc::clone(&group.buckets));
         let live = |i: &usize| {
             let port = |n| self.ports.get(&n).is_some_and(Port::is_live);
-            is_live(&buckets[*i], &self.groups, &port, DEPTH)
+            is_live(&buckets[*i], &self.groups, &port)
         };
         let all = 0..buckets.len();
         let chosen: Vec<usize> = match kind {
@@ -242,22 +250,22 @@ impl Pipeline {
             }
             GroupType::FastFailover => all.into_iter().find(live).into_iter().collect(),
         };
-        if chosen.is_empty() {
-            return Err(Ended(Drop::NoBucket));
-        }
+        let Some(last) = chosen.last().copied() else { return Err(Ended(Drop::NoBucket)) };
         for i in chosen {
             run.spend()?;
             if let Some(group) = self.groups.get_mut(&id) {
                 group.count_bucket(i, length);
             }
+            if is_end && i == last {
+                return self.apply(run, &buckets[i].actions, true);
+            }
             // A bucket has the packet as it came to the group, and what it does is seen by nobody else (section 5.6.1).
-            let mut actions = buckets[i].actions.clone();
-            in_order(&mut actions);
-            let mut copy = Run { work: run.work.clone(), pending: None, ..*run };
-            let done = self.apply(&mut copy, &actions);
+            let mut copy = run.copy();
+            let done = self.apply(&mut copy, &buckets[i].actions, true);
             run.copies = copy.copies;
-            self.end(copy, done.err().map(|e| e.0));
+            self.end(copy, done);
         }
+        run.depth -= 1;
         Ok(())
     }
 }
@@ -265,7 +273,12 @@ impl Pipeline {
 impl Run {
     fn new(packet: Packet, in_port: u32, now: Time) -> Run {
         let work = Work::new(packet, in_port);
-        Run { work, pending: None, table: 0, cookie: u64::MAX, is_miss: false, copies: COPIES, now }
+        Run { work, pending: None, table: 0, cookie: u64::MAX, is_miss: false, copies: COPIES, depth: 0, now }
+    }
+
+    /// A copy of the packet on a path of its own.
+    fn copy(&self) -> Run {
+        Run { work: self.work.clone(), pending: None, ..*self }
     }
 
     fn spend(&mut self) -> Result<(), Ended> {

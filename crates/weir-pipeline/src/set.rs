@@ -21,20 +21,27 @@ impl ActionSet {
         self.0.clear();
     }
 
-    /// Its actions in the order in which they are done.
-    pub fn take(&mut self) -> Vec<Action> {
-        let mut actions = std::mem::take(&mut self.0);
-        in_order(&mut actions);
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Its actions in the order in which they are done. With a group, an output is left out.
+    pub fn in_order(self) -> Vec<Action> {
+        let mut actions = self.0;
+        if actions.iter().any(|a| matches!(a, Action::Group(_))) {
+            actions.retain(|a| !matches!(a, Action::Output(_)));
+        }
+        actions.sort_by_key(rank);
         actions
     }
 }
 
-/// The order of a set. With a group, an output is left out.
-pub fn in_order(actions: &mut Vec<Action>) {
-    if actions.iter().any(|a| matches!(a, Action::Group(_))) {
-        actions.retain(|a| !matches!(a, Action::Output(_)));
-    }
-    actions.sort_by_key(rank);
+/// The actions of a set into which these were written, in the order in which they are done.
+pub fn of(actions: &[Action]) -> Vec<Action> {
+    let mut set = ActionSet::default();
+    set.write(actions);
+    set.in_order()
 }
 
 fn rank(action: &Action) -> u8 {

@@ -1,8 +1,8 @@
 //! A table of flows: tuple space search (Srinivasan, Suri, Varghese, SIGCOMM 1999), as Open vSwitch has it.
 //!
-//! Entries with the same mask are one hash table, a tuple. To add or remove an entry touches its tuple alone, whatever else there is; a
-//! lookup asks the tuples from the highest priority down, and ends where none of the rest can be better. Flows that were looked up
-//! before are remembered by all their fields.
+//! Entries with the same mask are one hash table, a tuple. To add or remove an entry touches its tuple alone, after a look at each
+//! tuple's mask; a lookup asks the tuples from the highest priority down, and ends where none of the rest can be better. Flows that were
+//! looked up before are remembered by all their fields.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
@@ -13,8 +13,8 @@ use crate::key::{Key, Pattern, WORDS};
 /// An entry's number.
 pub type EntryId = u32;
 
-/// Flows that are remembered; a power of two.
-const REMEMBERED: usize = 8192;
+/// Flows that all tables remember; a power of two.
+const REMEMBERED: usize = 1 << 14;
 /// With fewer tuples than this a lookup is about as quick as to remember it.
 const MANY: usize = 3;
 
@@ -23,8 +23,6 @@ const MANY: usize = 3;
 pub struct Table {
     /// From the highest priority down.
     tuples: Vec<Tuple>,
-    /// With the version that they are of.
-    remembered: Vec<(u64, Key, Option<EntryId>)>,
     /// Counts changes, from 1.
     version: u64,
     entries: usize,
@@ -32,6 +30,31 @@ pub struct Table {
     pub lookups: u64,
     /// Those that had an entry.
     pub matched: u64,
+}
+
+/// Flows that were looked up, each in the place that its hash says. All tables share it: a table's own would be megabytes for each.
+#[derive(Debug, Default)]
+pub struct Remembered(Vec<Flow>);
+
+/// A flow, and the entry that a version of a table has for it.
+#[derive(Debug, Clone, Default)]
+struct Flow {
+    table: u8,
+    version: u64,
+    key: Key,
+    found: Option<EntryId>,
+}
+
+impl Remembered {
+    fn place(&mut self, table: u8, key: &Key) -> &mut Flow {
+        if self.0.is_empty() {
+            self.0.resize(REMEMBERED, Flow::default());
+        }
+        let mut hash = Mixed::default();
+        key.hash(&mut hash);
+        hash.write_u64(table.into());
+        &mut self.0[hash.finish() as usize & (REMEMBERED - 1)]
+    }
 }
 
 /// The entries of a mask.
@@ -73,29 +96,19 @@ impl Table {
         self.entries
     }
 
-    /// The entry of a packet.
-    pub fn lookup(&mut self, key: &Key) -> Option<EntryId> {
+    /// The entry of a packet; `number` is this table's.
+    pub fn lookup(&mut self, number: u8, key: &Key, remembered: &mut Remembered) -> Option<EntryId> {
         self.lookups += 1;
-        let found = if self.tuples.len() < MANY { self.search(key) } else { self.recall(key) };
+        let found = if self.tuples.len() < MANY {
+            self.search(key)
+        } else {
+            let flow = remembered.place(number, key);
+            if (flow.table, flow.version) != (number, self.version) || flow.key != *key {
+                *flow = Flow { table: number, version: self.version, key: *key, found: self.search(key) };
+            }
+            flow.found
+        };
         self.matched += u64::from(found.is_some());
-        found
-    }
-
-    fn recall(&mut self, key: &Key) -> Option<EntryId> {
-        let mut hash = Mixed::default();
-        key.hash(&mut hash);
-        let at = hash.finish() as usize & (REMEMBERED - 1);
-        if let Some((version, known, found)) = self.remembered.get(at)
-            && *version == self.version
-            && known == key
-        {
-            return *found;
-        }
-        let found = self.search(key);
-        if self.remembered.is_empty() {
-            self.remembered.resize(REMEMBERED, (0, Key::default(), None));
-        }
-        self.remembered[at] = (self.version, *key, found);
         found
     }
 

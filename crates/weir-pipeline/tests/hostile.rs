@@ -80,8 +80,8 @@ proptest! {
             for effect in p.effects() {
                 match effect {
                     Effect::Send { port, .. } => prop_assert!((1..=3).contains(&port)),
-                    Effect::Controller(upcall) => {
-                        let message = Message::PacketIn(p.packet_in(upcall));
+                    Effect::Controller { packet, upcall } => {
+                        let message = Message::PacketIn(p.packet_in(packet, upcall));
                         prop_assert!(Frame { xid: 0, message }.encode().is_ok(), "it can be said");
                     }
                 }

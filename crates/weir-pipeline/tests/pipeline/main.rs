@@ -1,11 +1,10 @@
 //! What packets and controllers meet, step by step.
 
-use proptest::prelude::*;
-use weir_net::{EtherAddr, Headers, checksum};
+use weir_net::EtherAddr;
 use weir_openflow::action::{Action, Instruction, SetField};
 use weir_openflow::connection::{Notification, Time};
 use weir_openflow::error::{bad_action, bad_instruction, bad_request, flow_mod_failed, group_mod_failed};
-use weir_openflow::flow::{FlowMod, PacketOut};
+use weir_openflow::flow::{FlowMod, PacketIn, PacketOut};
 use weir_openflow::meter::{Bucket, GroupMod};
 use weir_openflow::multipart::{MultipartReply, MultipartRequest, Part};
 use weir_openflow::numbers::{
@@ -18,6 +17,8 @@ use weir_packet::Packet;
 use weir_pipeline::{Drop, Effect, Options, Pipeline};
 
 const PORTS: u32 = 4;
+
+mod properties;
 
 fn switch() -> Pipeline {
     let options = Options { datapath: 1, name: "test".into(), tables: 4, version: "1".into() };
@@ -69,7 +70,7 @@ fn flows(p: &mut Pipeline, request: FlowStatsRequest) -> Vec<FlowStats> {
     }
 }
 
-/// A datagram, or a segment, with right checksums.
+/// A datagram, a segment or an echo request, with right checksums.
 fn frame(protocol: u8, source: u8, port: u16, payload: &[u8]) -> Vec<u8> {
     let (from, to) = ([10, 0, 0, source], [10, 0, 1, 1]);
     let builder = etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(from, to, 9);
@@ -92,9 +93,17 @@ fn send(p: &mut Pipeline, port: u32, frame: &[u8], now: Time) -> Vec<(u32, Vec<u
 fn sent(p: &mut Pipeline) -> Vec<(u32, Vec<u8>)> {
     let shown = |effect| match effect {
         Effect::Send { port, packet } => (port, packet.bytes().to_vec()),
-        Effect::Controller(upcall) => (0, upcall.packet.bytes().to_vec()),
+        Effect::Controller { packet, .. } => (0, packet.bytes().to_vec()),
     };
     p.effects().into_iter().map(shown).collect()
+}
+
+/// The message of the packet for the controller.
+fn packet_in(p: &mut Pipeline) -> PacketIn {
+    match p.effects().pop() {
+        Some(Effect::Controller { packet, upcall }) => p.packet_in(packet, upcall),
+        other => panic!("nothing for the controller: {other:?}"),
+    }
 }
 
 fn ports(p: &mut Pipeline, frame: &[u8]) -> Vec<u32> {
@@ -297,6 +306,115 @@ fn groups_of_groups_end() {
 }
 
 #[test]
+fn as_many_groups_as_there_may_be_stop_nothing() {
+    let mut p = switch();
+    // Each group watches the next one with each of its buckets, and the last one a port without link.
+    let watch = |id: u32| Bucket {
+        watch_group: GroupId(id),
+        weight: 1,
+        ..Bucket::of(vec![Action::Group(GroupId(id))])
+    };
+    let dead = Bucket { watch_port: PortNo(4), ..Bucket::of(vec![output(4)]) };
+    p.set_link(4, false);
+    p.request(group(GroupModCommand::Add, 0, GroupType::FastFailover, vec![dead]), Time::ZERO).unwrap();
+    for n in 1..=100 {
+        let buckets = vec![watch(n - 1); 200];
+        p.request(group(GroupModCommand::Add, n, GroupType::Select, buckets), Time::ZERO).unwrap();
+    }
+    add(&mut p, 0, 1, ip(), apply(vec![Action::Group(GroupId(10))]));
+    add(&mut p, 0, 2, udp(), apply(vec![Action::Group(GroupId(100))]));
+    assert_eq!(ports(&mut p, &frame(6, 9, 1, b"")), [0_u32; 0], "nothing is live");
+    p.set_link(4, true);
+    assert_eq!(ports(&mut p, &frame(6, 9, 1, b"")), [4]);
+    // One that watches more groups than are looked at is not live; one that leads through more ends the packet.
+    assert_eq!(ports(&mut p, &frame(17, 9, 1, b"")), [0_u32; 0]);
+    let all = vec![Bucket::of(vec![Action::Group(GroupId(99))])];
+    p.request(group(GroupModCommand::Modify, 100, GroupType::All, all), Time::ZERO).unwrap();
+    assert_eq!(ports(&mut p, &frame(17, 9, 1, b"")), [0_u32; 0]);
+    assert_eq!(p.drops()[&Drop::NoBucket], 3);
+}
+
+#[test]
+fn a_packet_of_a_controller_makes_no_more_than_others() {
+    let mut p = switch();
+    add(&mut p, 0, 1, ip(), apply(vec![output(2); 100]));
+    let actions = vec![Action::output(PortNo::TABLE); 100];
+    p.request(Message::PacketOut(PacketOut::new(actions, frame(17, 9, 1, b""))), Time::ZERO).unwrap();
+    assert!(p.is_loaded());
+    assert!((1000..=1024).contains(&sent(&mut p).len()));
+    assert_eq!(p.drops()[&Drop::Copies], 2, "of the copy that was one too many, and of the packet itself");
+    assert!(!p.is_loaded());
+}
+
+#[test]
+fn what_is_refused_keeps_the_packet_and_its_time() {
+    let mut p = switch();
+    let to_controller =
+        Action::Output(weir_openflow::action::Output { port: PortNo::CONTROLLER, max_len: MaxLen(20) });
+    add(&mut p, 0, 0, Match::any_packet(), apply(vec![to_controller]));
+    p.receive(3, Packet::from_bytes(&frame(17, 9, 5, b"payload")).unwrap(), Time::ZERO);
+    let buffer = packet_in(&mut p).buffer;
+    let flags = FlowModFlags::CHECK_OVERLAP;
+    let overlap = FlowMod { buffer, flags, ..FlowMod::add(TableId(0), 0, ip(), apply(vec![output(2)])) };
+    assert_eq!(do_it(&mut p, overlap), Err(flow_mod_failed::OVERLAP));
+    let out = PacketOut { buffer, in_port: PortNo(3), ..PacketOut::new(vec![output(0)], vec![]) };
+    assert_eq!(p.request(Message::PacketOut(out.clone()), Time::ZERO), Err(bad_action::BAD_OUT_PORT));
+    p.request(Message::PacketOut(PacketOut { actions: vec![output(2)], ..out }), Time::ZERO).unwrap();
+    assert_eq!(sent(&mut p).len(), 1, "the packet was still there");
+    // Of an entry that was replaced, and of one that was removed, no time is left to wait for.
+    let timed = |idle_timeout, priority| FlowMod {
+        idle_timeout,
+        ..FlowMod::add(TableId(0), priority, ip(), apply(vec![output(2)]))
+    };
+    do_it(&mut p, timed(5, 1)).unwrap();
+    do_it(&mut p, timed(9, 1)).unwrap();
+    assert_eq!(p.next_timeout(), Some(secs(9)));
+    do_it(&mut p, FlowMod::new(FlowModCommand::Delete, TableId::ALL, Match::any_packet())).unwrap();
+    assert_eq!(p.next_timeout(), None);
+}
+
+#[test]
+fn counters_say_who_refers_to_groups_and_meters() {
+    let mut p = switch();
+    let leaf = vec![Bucket::of(vec![output(2)])];
+    p.request(group(GroupModCommand::Add, 1, GroupType::All, leaf), Time::ZERO).unwrap();
+    let to = vec![Bucket::of(vec![Action::Group(GroupId(1))])];
+    p.request(group(GroupModCommand::Add, 2, GroupType::All, to), Time::ZERO).unwrap();
+    let twice = vec![
+        Instruction::apply(vec![Action::Group(GroupId(1))]),
+        Instruction::WriteActions(vec![Action::Group(GroupId(1))].into()),
+    ];
+    add(&mut p, 0, 1, ip(), twice.clone());
+    add(&mut p, 0, 1, udp(), apply(vec![Action::Group(GroupId(1))]));
+    let all = weir_openflow::stats::GroupRequest { group: GroupId::ALL };
+    let ask = Message::MultipartRequest(Part::of(MultipartRequest::Group(all)));
+    let Ok(Some(Message::MultipartReply(Part { body: MultipartReply::Group(stats), .. }))) =
+        p.request(ask, Time::ZERO)
+    else {
+        panic!("no answer")
+    };
+    // Two entries and a group; an entry counts once.
+    assert_eq!(stats.iter().map(|s| s.ref_count).collect::<Vec<_>>(), [3, 0]);
+    let found = flows(&mut p, FlowStatsRequest::all(TableId(0)));
+    assert_eq!(found[0].instructions, twice, "as they were given");
+}
+
+#[test]
+fn a_controller_teaches_no_place() {
+    let mut p = switch();
+    let normal = vec![Action::output(PortNo::NORMAL)];
+    add(&mut p, 0, 0, Match::any_packet(), apply(normal.clone()));
+    let mut frame = frame(17, 9, 5, b"");
+    p.request(Message::PacketOut(PacketOut::new(normal, frame.clone())), Time::ZERO).unwrap();
+    assert_eq!(sent(&mut p).len(), 4);
+    let (to, from) = frame[..12].split_at_mut(6);
+    to.swap_with_slice(from);
+    assert_eq!(ports(&mut p, &frame), [2, 3, 4], "where its receiver is, nobody knows");
+    p.not_sent(2, 7);
+    assert_eq!(p.drops()[&Drop::PortFull], 7);
+}
+
+#[test]
 fn packets_for_the_controller_are_kept_until_it_sends_them_on() {
     let mut p = switch();
     let to_controller =
@@ -304,8 +422,7 @@ fn packets_for_the_controller_are_kept_until_it_sends_them_on() {
     add(&mut p, 0, 0, Match::any_packet(), apply(vec![to_controller]));
     let frame = frame(17, 9, 5, b"payload");
     p.receive(3, Packet::from_bytes(&frame).unwrap(), Time::ZERO);
-    let Some(Effect::Controller(upcall)) = p.effects().pop() else { panic!("nothing for the controller") };
-    let message = p.packet_in(upcall);
+    let message = packet_in(&mut p);
     assert_eq!((message.data.0.len(), usize::from(message.total_len)), (20, frame.len()));
     assert_eq!(
         (message.reason, message.matching.get(Field::InPort).unwrap().value()),
@@ -323,8 +440,7 @@ fn packets_for_the_controller_are_kept_until_it_sends_them_on() {
     );
     // Through the tables, by a new entry.
     p.receive(3, Packet::from_bytes(&frame).unwrap(), Time::ZERO);
-    let Some(Effect::Controller(upcall)) = p.effects().pop() else { panic!("nothing for the controller") };
-    let buffer = p.packet_in(upcall).buffer;
+    let buffer = packet_in(&mut p).buffer;
     do_it(&mut p, FlowMod { buffer, ..FlowMod::add(TableId(0), 1, ip(), apply(vec![output(2)])) }).unwrap();
     assert_eq!(sent(&mut p), [(2, frame)]);
 }
@@ -343,159 +459,4 @@ fn without_a_controller_it_learns() {
     p.set_standalone(false);
     assert_eq!(ports(&mut p, &there), [0_u32; 0]);
     assert_eq!(p.drops()[&Drop::NoEntry], 1);
-}
-
-/// Whether all checksums of a frame are right.
-fn is_right(frame: &[u8]) -> bool {
-    let Some(h) = Headers::of_frame(frame) else { return true };
-    let network = &frame[h.net..];
-    let header = usize::from(network[0] & 0xf) * 4;
-    let Some(transport) = h.transport else { return checksum::checksum(&network[..header]) == 0 };
-    let segment = &frame[transport..h.end];
-    let pseudo = weir_net::Ipv4::new(network).unwrap().pseudo_header(segment.len() as u16);
-    let sum = match h.protocol {
-        6 | 17 => pseudo.add_bytes(segment).finish(),
-        _ => checksum::checksum(segment),
-    };
-    checksum::checksum(&network[..header]) == 0 && sum == 0
-}
-
-fn any_change() -> impl Strategy<Value = Action> {
-    let value = |field: Field| any::<u128>().prop_map(move |v| set(field, v & field.all_bits()));
-    prop_oneof![
-        value(Field::Ipv4Src),
-        value(Field::Ipv4Dst),
-        value(Field::IpDscp),
-        value(Field::IpEcn),
-        value(Field::TcpSrc),
-        value(Field::TcpDst),
-        value(Field::UdpSrc),
-        value(Field::UdpDst),
-        value(Field::Icmpv4Code),
-        value(Field::EthSrc),
-        (2_u8..).prop_map(Action::SetNwTtl),
-        Just(Action::PushVlan(0x8100)),
-        Just(Action::PopVlan),
-        Just(Action::PushMpls(0x8847)),
-        Just(Action::PopMpls(0x800)),
-        Just(Action::PushPbb(0x88e7)),
-        Just(Action::PopPbb),
-        Just(Action::CopyTtlOut),
-    ]
-}
-
-proptest! {
-    #[test]
-    fn checksums_stay_right_whatever_is_changed(
-        protocol in prop::sample::select(&[1_u8, 6, 17][..]),
-        changes in prop::collection::vec(any_change(), 1..8),
-        payload in prop::collection::vec(any::<u8>(), 0..40),
-    ) {
-        let mut p = switch();
-        let before = frame(protocol, 9, 1000, &payload);
-        prop_assert!(is_right(&before));
-        let actions = [changes, vec![output(2)]].concat();
-        // As a bucket: whatever the packets are.
-        p.request(group(GroupModCommand::Add, 1, GroupType::Indirect, vec![Bucket::of(vec![output(2)])]), Time::ZERO).unwrap();
-        let out = PacketOut::new(actions, before);
-        p.request(Message::PacketOut(out), Time::ZERO).unwrap();
-        for (_, frame) in sent(&mut p) {
-            prop_assert!(is_right(&frame), "{frame:x?}");
-        }
-    }
-
-    #[test]
-    fn no_bytes_and_no_actions_stop_it(
-        bytes in prop::collection::vec(any::<u8>(), 0..120),
-        kind in prop::sample::select(&[0x800_u16, 0x806, 0x86dd, 0x8847, 0x8100, 0x88e7][..]),
-        changes in prop::collection::vec(any_change(), 0..8),
-    ) {
-        let mut p = switch();
-        let mut frame = bytes;
-        if frame.len() >= 14 {
-            frame[12..14].copy_from_slice(&kind.to_be_bytes());
-        }
-        let others = Field::ALL.iter().filter(|f| !matches!(f, Field::InPort | Field::InPhyPort | Field::Metadata | Field::Ipv6Exthdr));
-        let all: Vec<Action> = others.map(|f| set(*f, f.all_bits())).collect();
-        let ends = vec![Action::CopyTtlIn, Action::DecMplsTtl, Action::DecNwTtl, Action::output(PortNo::FLOOD)];
-        let actions = [changes, all, ends].concat();
-        p.request(Message::PacketOut(PacketOut::new(actions, frame.clone())), Time::ZERO).unwrap();
-        p.set_standalone(true);
-        p.receive(1, Packet::from_bytes(&frame).unwrap(), Time::ZERO);
-        p.effects();
-    }
-
-    #[test]
-    fn the_entry_of_the_highest_priority_takes_a_packet(
-        entries in prop::collection::vec((0_u16..6, 0_u8..5, 0_u8..4, 0_u16..4, any::<bool>()), 1..40),
-        removed in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
-        packets in prop::collection::vec((0_u8..4, 0_u16..4, any::<bool>()), 1..20),
-    ) {
-        let mut p = switch();
-        // What stands in a list, and is searched from its start.
-        let mut list: Vec<(u16, Match, u64)> = Vec::new();
-        for (n, (priority, form, source, port, is_udp)) in entries.into_iter().enumerate() {
-            let protocol = if is_udp { 17_u8 } else { 6 };
-            let field = if is_udp { Field::UdpSrc } else { Field::TcpSrc };
-            let of = |m: Match| m.with(Field::IpProto, protocol).unwrap();
-            let from = |m: Match| m.with(Field::Ipv4Src, u32::from_be_bytes([10, 0, 0, source])).unwrap();
-            let matching = match form {
-                0 => Match::any_packet(),
-                1 => ip().with_masked(Field::Ipv4Src, u32::from_be_bytes([10, 0, 0, source & 2]), 0xffff_fffe_u32).unwrap(),
-                2 => from(ip()),
-                3 => of(ip()).with(field, port).unwrap(),
-                _ => of(from(ip())).with(field, port).unwrap(),
-            };
-            let m = FlowMod { cookie: n as u64, ..FlowMod::add(TableId(0), priority, matching.clone(), apply(vec![output(2)])) };
-            do_it(&mut p, m).unwrap();
-            list.retain(|(pr, m, _)| (*pr, m) != (priority, &matching));
-            list.push((priority, matching, n as u64));
-        }
-        for at in removed {
-            if list.is_empty() {
-                break;
-            }
-            let (priority, matching, _) = list.remove(at.index(list.len()));
-            do_it(&mut p, FlowMod { priority, ..FlowMod::new(FlowModCommand::DeleteStrict, TableId(0), matching) }).unwrap();
-        }
-        prop_assert_eq!(p.entry_count(), list.len());
-        for (source, port, is_udp) in packets {
-            let frame = frame(if is_udp { 17 } else { 6 }, source, port, b"");
-            let (protocol, field) = if is_udp { (17, Field::UdpSrc) } else { (6, Field::TcpSrc) };
-            let is = |f: &FieldValue| {
-                let value: u128 = match f.field() {
-                    Field::EthType => 0x800,
-                    Field::IpProto => protocol,
-                    Field::Ipv4Src => u32::from_be_bytes([10, 0, 0, source]).into(),
-                    own if own == field => port.into(),
-                    _ => return false,
-                };
-                value & f.mask().unwrap_or(u128::MAX) == f.value()
-            };
-            let best = list.iter().filter(|(_, m, _)| m.basic().all(is)).max_by_key(|(priority, ..)| *priority);
-            let before = flows(&mut p, FlowStatsRequest::all(TableId(0)));
-            // Twice: the second time it may be remembered.
-            let times = 2;
-            for _ in 0..times {
-                prop_assert_eq!(ports(&mut p, &frame).len(), usize::from(best.is_some()));
-            }
-            let after = flows(&mut p, FlowStatsRequest::all(TableId(0)));
-            let took: Vec<(u64, u64)> = after
-                .iter()
-                .zip(&before)
-                .filter(|(a, b)| a.packet_count != b.packet_count)
-                .map(|(a, b)| (a.cookie, a.packet_count - b.packet_count))
-                .collect();
-            match best {
-                None => prop_assert_eq!(took, []),
-                // Of one priority, any may: the specification leaves that open.
-                Some((priority, ..)) => {
-                    prop_assert_eq!((took.len(), took[0].1), (1, times));
-                    let found = list.iter().find(|(_, _, cookie)| *cookie == took[0].0).unwrap();
-                    prop_assert_eq!(found.0, *priority);
-                    prop_assert!(found.1.basic().all(is));
-                }
-            }
-        }
-    }
 }

@@ -83,6 +83,10 @@ fn a_learning_switch_of_os_ken_controls_a_graph_and_what_becomes_of_it_without()
     let wrong = text.replace("tcp:127.0.0.1:6653", "udp:127.0.0.1");
     let refused = node.weir(&["apply", &lab.write("wrong.yaml", wrong)]).fails(1);
     assert!(refused.contains("'udp:127.0.0.1' is no controller"), "{refused}");
+    // The switch begins as root: a graph's author could have it make a socket anywhere on the node.
+    let socket = text.replace("tcp:127.0.0.1:6653", &format!("punix:{}", lab.path("made")));
+    let refused = node.weir(&["apply", &lab.write("socket.yaml", socket)]).fails(1);
+    assert!(refused.contains("found a socket of the node"), "{refused}");
     node.weir(&["delete", "openflow"]).ok();
     assert_eq!(left(&lab), Vec::<String>::new());
     node.end();
@@ -230,7 +234,7 @@ fn ovs_ofctl_sets_what_packets_meet() {
     switch.ask(&["add-flow", "table=1,priority=40,icmp,in_port=1,actions=CONTROLLER:65535"]).ok();
     assert!(!reaches(a, "10.9.0.2"));
     let heard = || monitor.stdout() + &monitor.stderr();
-    until("what is told", || {
+    until("what a monitor hears", || {
         let heard = heard();
         heard.contains("OFPT_FLOW_REMOVED")
             && heard.contains("cookie:0x77")
