@@ -129,13 +129,13 @@ impl Controller {
     }
 
     fn steps(&self, node: &str) -> Vec<Step> {
+        // Who moves a function of a graph brings nodes to their parts. What ends meanwhile is in the view.
+        let moves: BTreeSet<String> = self.moves().keys().cloned().collect();
         let view = self.view();
         let wanted = |(id, g): (&String, &Stored)| {
             let part = g.graph.parts.get(node)?;
             Some((id.clone(), Wanted { tag: part.tag.clone(), doubtful: g.doubtful }))
         };
-        // Who moves a function of a graph brings nodes to their parts.
-        let moves: BTreeSet<String> = self.moves().keys().cloned().collect();
         let wanted = view.graphs.iter().filter_map(wanted).collect();
         let held = view.known.get(node).map(|k| &k.graphs[..]).unwrap_or_default();
         let held = held.iter().map(|g| (g.id.clone(), Held { tag: g.tag.clone(), owner: g.owner.clone() }));

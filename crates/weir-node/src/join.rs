@@ -82,8 +82,8 @@ pub enum JoinError {
 /// The longest pause where there are several controllers: another one leads within seconds.
 const PAUSE_OF_SEVERAL: Duration = Duration::from_secs(1);
 
-/// How long one of several controllers may take.
-const PATIENCE: Duration = Duration::from_millis(1500);
+/// How long one of several controllers may take at first, and at most when none was so fast: it may be that all nodes come at once.
+const PATIENCE: [Duration; 2] = [Duration::from_millis(1500), Duration::from_secs(6)];
 
 /// Where a controller is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -226,6 +226,7 @@ impl Member {
             Err(e) => tracing::error!("how far the controller had got is not known: {e}"),
         }
         let mut pause = PAUSES[0];
+        let mut patience = PATIENCE[0];
         let mut tried = None;
         // Controllers that were asked since the last pause.
         let mut round = 0;
@@ -233,7 +234,7 @@ impl Member {
         loop {
             let mut renewed = None;
             let served = {
-                let mut serving = std::pin::pin!(self.serve(&node, router.clone()));
+                let mut serving = std::pin::pin!(self.serve(&node, router.clone(), patience));
                 loop {
                     tokio::select! {
                         served = &mut serving => break served,
@@ -250,7 +251,7 @@ impl Member {
             self.at = self.next();
             let trouble = match served {
                 Ok(()) => {
-                    (pause, round) = (PAUSES[0], 0);
+                    (pause, patience, round) = (PAUSES[0], PATIENCE[0], 0);
                     "the connection ended".to_owned()
                 }
                 Err(e) => {
@@ -258,7 +259,7 @@ impl Member {
                     if round < self.places.len() {
                         continue;
                     }
-                    round = 0;
+                    (patience, round) = ((patience * 2).min(PATIENCE[1]), 0);
                     e.to_string()
                 }
             };
@@ -276,26 +277,30 @@ impl Member {
     }
 
     /// Waits for a controller, and not for long where there are others.
-    async fn in_time<T>(&self, asked: impl Future<Output = Result<T, JoinError>>) -> Result<T, JoinError> {
+    async fn in_time<T>(
+        &self,
+        patience: Duration,
+        asked: impl Future<Output = Result<T, JoinError>>,
+    ) -> Result<T, JoinError> {
         if self.places.len() < 2 {
             return asked.await;
         }
-        match timeout(PATIENCE, asked).await {
+        match timeout(patience, asked).await {
             Ok(done) => done,
             Err(_) => {
-                let why = format!("it does not answer within {} ms", PATIENCE.as_millis());
+                let why = format!("it does not answer within {} ms", patience.as_millis());
                 Err(DialError::Unreachable { address: self.place().url.clone(), why }.into())
             }
         }
     }
 
     /// One connection, from its beginning to its end.
-    async fn serve(&self, node: &Node<Engine>, router: Router) -> Result<(), JoinError> {
-        self.in_time(self.hello()).await?;
+    async fn serve(&self, node: &Node<Engine>, router: Router, patience: Duration) -> Result<(), JoinError> {
+        self.in_time(patience, self.hello()).await?;
         let config = client::config(self.pin, Some(&self.identity))?;
         let dialled =
             async { Ok(connect(&self.place().host, self.place().port, &config, NODE_PROTOCOL).await?) };
-        let stream = self.in_time(dialled).await?;
+        let stream = self.in_time(patience, dialled).await?;
         node.membership.set(self.owner(), self.link(true, None));
         let text = format!("node '{}' is connected to {}", self.name, self.place().url);
         node.events.publish(Kind::ControllerUp, None, text).await;

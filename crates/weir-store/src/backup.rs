@@ -119,13 +119,18 @@ pub fn restore(backup: &Path, store: &Path, schema: Schema) -> Result<Option<Pat
     Ok(kept)
 }
 
+/// A name beside a file that nothing has, for what is kept of a store that is replaced.
+pub fn name_for_kept(file: &Path) -> PathBuf {
+    let free = (1..).map(|n| with(file, &format!(".before-{n}"))).find(|p| !p.exists());
+    free.unwrap_or_else(|| with(file, ".before"))
+}
+
 /// Keeps a store that is to be replaced: a copy with another name. Afterwards it has no journal, which would be taken for that of what replaces it.
 fn keep(store: &Path) -> Result<Option<PathBuf>> {
     if !store.exists() {
         return Ok(None);
     }
-    let kept = (1..).map(|n| with(store, &format!(".before-{n}"))).find(|p| !p.exists());
-    let kept = kept.unwrap_or_else(|| with(store, ".before"));
+    let kept = name_for_kept(store);
     let failed = |e: std::io::Error| other(&kept, e);
     private(&kept)?;
     fs::copy(store, &kept).map_err(failed)?;

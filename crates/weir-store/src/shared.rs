@@ -316,7 +316,11 @@ impl Database {
         let db = self.db();
         let write = || {
             db.pragma_update(None, "query_only", false)?;
-            db.execute("VACUUM INTO ?1", [name.as_ref()])
+            let written = db.execute("VACUUM INTO ?1", [name.as_ref()]);
+            if self.copy.as_ref().is_some_and(|c| !c.watched.load(Ordering::Relaxed)) {
+                close(&db)?;
+            }
+            written
         };
         write().map(drop).map_err(|e| error(file, &e))
     }

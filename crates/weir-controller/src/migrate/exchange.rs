@@ -33,8 +33,8 @@ const FEW: usize = 16 << 10;
 pub(super) struct Exchange {
     /// The graph as it is when the function has arrived.
     pub arrived: Option<DomainGraph>,
-    /// Where packets come in.
-    ingress: BTreeMap<String, Ingress>,
+    /// Where packets come in: nodes, and the functions that lead packets there.
+    ingress: BTreeMap<String, Vec<String>>,
     /// From nodes where packets come in to the source.
     to_source: Vec<Path>,
     /// From the source to where packets leave.
@@ -54,13 +54,6 @@ pub(super) struct Exchange {
     pub dropped: u64,
 }
 
-/// A node where packets come in for the function.
-#[derive(Debug, Default)]
-struct Ingress {
-    /// The functions that lead them.
-    turns: Vec<String>,
-}
-
 /// Tunnels from a node to a place at another, one behind the other.
 #[derive(Debug, Clone)]
 struct Path {
@@ -70,6 +63,13 @@ struct Path {
     end: (String, String),
     /// Packets that it lost earlier.
     lost: u64,
+}
+
+/// Packets by node and access point.
+type Counts = BTreeMap<String, BTreeMap<String, u64>>;
+
+fn count(counts: &Counts, (node, sap): &(String, String)) -> u64 {
+    counts.get(node).and_then(|at| at.get(sap)).copied().unwrap_or(0)
 }
 
 /// The paths of those tunnels of which `is` says so.
@@ -123,12 +123,8 @@ impl Controller {
             let step = MoveStep { count: begin_at(paths, node), ..MoveStep::default() };
             Ok::<_, Problem>((node.clone(), self.step(id, graph, node, step).await?.counted))
         });
-        let counted: BTreeMap<String, BTreeMap<String, u64>> =
-            try_join_all(steps).await?.into_iter().collect();
-        Ok(paths
-            .iter()
-            .map(|p| counted.get(&p.begin.0).and_then(|c| c.get(&p.begin.1)).copied().unwrap_or(0))
-            .collect())
+        let counted: Counts = try_join_all(steps).await?.into_iter().collect();
+        Ok(paths.iter().map(|p| count(&counted, &p.begin)).collect())
     }
 
     /// Waits until what was sent has come. How much did not, by the numbers of the paths.
@@ -144,12 +140,8 @@ impl Controller {
             let step = MoveStep { await_packets: end_at(paths, sent, node), ..MoveStep::default() };
             Ok::<_, Problem>((node.clone(), self.step(id, graph, node, step).await?.missing))
         });
-        let missing: BTreeMap<String, BTreeMap<String, u64>> =
-            try_join_all(steps).await?.into_iter().collect();
-        Ok(paths
-            .iter()
-            .map(|p| missing.get(&p.end.0).and_then(|m| m.get(&p.end.1)).copied().unwrap_or(0))
-            .collect())
+        let missing: Counts = try_join_all(steps).await?.into_iter().collect();
+        Ok(paths.iter().map(|p| count(&missing, &p.end)).collect())
     }
 
     /// While the function works: gives the target its state, in rounds of what changed, and looks what the paths lost earlier.
@@ -204,21 +196,16 @@ impl Controller {
         let (stored, f) = (&stored, &moving.function);
         ex.begun = Some(Instant::now());
         let to_source = &ex.to_source;
-        let turned = ex.ingress.iter().map(|(node, ingress)| async move {
-            let (turn, count) = (ingress.turns.clone(), begin_at(to_source, node));
-            let step = MoveStep { turn, count, ..MoveStep::default() };
+        let turned = ex.ingress.iter().map(|(node, turns)| async move {
+            let step =
+                MoveStep { turn: turns.clone(), count: begin_at(to_source, node), ..MoveStep::default() };
             Ok::<_, Problem>((node.clone(), self.step(id, stored, node, step).await?.counted))
         });
-        let counted: BTreeMap<String, BTreeMap<String, u64>> =
-            try_join_all(turned).await?.into_iter().collect();
+        let counted: Counts = try_join_all(turned).await?.into_iter().collect();
         ex.mark("turned");
-        let sent = |p: &Path| counted.get(&p.begin.0).and_then(|c| c.get(&p.begin.1)).copied().unwrap_or(0);
+        let sent: Vec<u64> = ex.to_source.iter().map(|p| count(&counted, &p.begin)).collect();
         let step = MoveStep {
-            await_packets: end_at(
-                &ex.to_source,
-                &ex.to_source.iter().map(sent).collect::<Vec<_>>(),
-                &moving.from,
-            ),
+            await_packets: end_at(&ex.to_source, &sent, &moving.from),
             stop: Some(f.clone()),
             count: begin_at(&ex.from_source, &moving.from),
             life: Some(f.clone()),
@@ -305,12 +292,12 @@ fn end_at(paths: &[Path], sent: &[u64], node: &str) -> BTreeMap<String, u64> {
     here.map(|(p, sent)| (p.end.1.clone(), sent.saturating_sub(p.lost))).collect()
 }
 
-/// The nodes where packets come in for a function that moves.
+/// The nodes where packets come in for a function that moves, and the functions that lead packets there.
 fn ingress(
     graph: &ServiceGraph,
     stored: &DomainGraph,
     moving: &Moving,
-) -> Result<BTreeMap<String, Ingress>, Problem> {
+) -> Result<BTreeMap<String, Vec<String>>, Problem> {
     let outputs = graph.flowrules.iter().flat_map(|r| &r.actions.output_to_port);
     let mut turns = BTreeSet::new();
     for place in outputs.filter(|p| moving.is_of(p)) {
@@ -322,7 +309,7 @@ fn ingress(
         let own = part.functions.iter().map(|f| f.id.to_string()).filter(|f| turns.contains(f));
         let own: Vec<String> = own.collect();
         if !own.is_empty() {
-            all.insert(node.clone(), Ingress { turns: own });
+            all.insert(node.clone(), own);
         }
     }
     Ok(all)

@@ -113,25 +113,33 @@ impl Controller {
             let at = if end == End::Target && now == Stage::Arrived { to } else { &from };
             let moving = Moving { stage: now, ..moving.clone() };
             let done = self.at_stage(id, &graph, &moving, at, (&mut ex, changing.take())).await;
+            let kept = done.is_ok();
+            failure = failure.or(done.err());
             if now == Stage::Arrived {
+                // What the store does not have is taken up when nodes are looked at next, here or by the controller that leads then.
+                if kept {
+                    self.empty(id, function.id.as_str()).await;
+                }
                 break;
             }
-            stage = next(now, done.is_ok());
-            failure = failure.or(done.err());
+            stage = next(now, kept);
         }
         if stage == Next::Over {
             // Nothing was turned: all is as it was.
             self.put_stage(id, before, None).await.ok();
-        } else {
-            self.empty(id, function.id.as_str()).await;
         }
         if let Some(problem) = failure {
             let lost = match ex.dropped {
                 0 => String::new(),
                 n => format!("; {n} packets that waited for it were dropped"),
             };
+            let goes_on = if self.store.database().is_retired() {
+                format!("at node '{from}' or '{to}', as the controller says that leads next")
+            } else {
+                format!("at node '{from}'")
+            };
             let text = format!(
-                "the move of function '{}' to node '{to}' failed: {}; it goes on at node '{from}'{lost}",
+                "the move of function '{}' to node '{to}' failed: {}; it goes on {goes_on}{lost}",
                 function.id, problem.detail
             );
             self.tell(Kind::Failed, Some(to), Some(id), text.clone()).await;
@@ -329,7 +337,8 @@ impl Controller {
         in_parts(graph, &new, &self.view(), &self.fleet.names().into_iter().collect())
     }
 
-    /// Does what a stage is; `at` is the node that the function is at.
+    /// Does what a stage is; `at` is the node that the function is at. When it has arrived, the store has that unless this fails; a node that does not take its part then
+    /// gets it when it is looked at next.
     async fn at_stage(
         &self,
         id: &str,
@@ -377,7 +386,10 @@ impl Controller {
                     // What waits at the target is not sent back.
                     self.count_left(id, moving, ex).await;
                 }
-                self.put_parts(id, &before, new, Some(at)).await
+                if let Err(e) = self.put_parts(id, &before, new, Some(at)).await {
+                    tracing::warn!("graph {id}: not all nodes know yet where '{}' is: {e}", moving.function);
+                }
+                Ok(())
             }
         }
     }

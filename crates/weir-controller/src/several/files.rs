@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weir_auth::secret::Secret;
 use weir_rest::login::Login;
@@ -13,10 +13,13 @@ use weir_tls::Pin;
 use weir_tls::authority::Authority;
 
 use super::log::{AUTHORITY, LEADER, Leader, Leading, LogError, fresh};
-use super::term::{LEASE, Term};
+use super::term::Term;
 use crate::backup::{AUTHORITY as IN_BACKUP, Restored};
 use crate::run::ControllerError;
 use crate::store::Store;
+
+/// How long what is done without a controller may take.
+const ALONE: Duration = Duration::from_secs(60);
 
 /// A new authority.
 fn new_authority() -> Result<String, ControllerError> {
@@ -45,8 +48,8 @@ struct Alone {
 impl Alone {
     fn new(etcd: Arc<Etcd>, address: &str) -> Result<Alone, ControllerError> {
         let started = Instant::now();
-        let lease = etcd.grant(LEASE * 20)?;
-        let term = Arc::new(Mutex::new(Term::new(started.elapsed() + LEASE * 19)));
+        let lease = etcd.grant(ALONE)?;
+        let term = Arc::new(Mutex::new(Term::new(Duration::ZERO, ALONE)));
         let me = serde_json::to_string(&Leader { lease, url: None }).unwrap_or_default();
         etcd.transact(&[If::Created(LEADER, 0)], &[Do::PutWith(LEADER, &me, lease)])?;
         match etcd.get(LEADER)? {
@@ -109,22 +112,20 @@ pub fn restore(from: &Path, address: &str) -> Result<Restored, ControllerError> 
     let Restored { pin, .. } = crate::backup::restore(from, &file)?;
     let (_, text) = weir_tls::files::export(&file.with_extension("authority"))?
         .ok_or_else(|| ControllerError::NoBackup(from.to_owned()))?;
-    let own = etcd.get(AUTHORITY)?.map(|e| e.value);
-    if let Some(own) = own.as_deref().map(weir_tls::files::pin_of_export).transpose()?
-        && own != pin
-    {
+    let alone = Alone::new(etcd.clone(), address)?;
+    // Unless there is one: it stays, and has to be the same.
+    etcd.transact(&[If::Created(AUTHORITY, 0)], &[Do::Put(AUTHORITY, &text)])?;
+    let own = authority(&etcd)?.pin();
+    if own != pin {
         return Err(ControllerError::Another { folder: PathBuf::from(address), own, pin });
     }
-    let alone = Alone::new(etcd.clone(), address)?;
     let before = copy(&etcd, address)?;
     let mut kept = None;
-    if let Some(own) = own.filter(|_| before.applied() > 0) {
-        let name = |n: u32| from.with_added_extension(format!("before-{n}"));
-        let free = (1..).map(name).find(|p| !p.exists()).unwrap_or_else(|| name(0));
-        write(&before, own, &free)?;
+    if before.applied() > 0 {
+        let free = backup::name_for_kept(from);
+        write(&before, text, &free)?;
         kept = Some(free);
     }
-    etcd.transact(&[If::Created(AUTHORITY, 0)], &[Do::Put(AUTHORITY, &text)])?;
     let restored = Store::open(&file)?;
     // Copies that have the changes of before are not the same any more.
     alone.log.replace(restored.database(), Some(before.applied() + 1)).map_err(ControllerError::Ended)?;

@@ -1,6 +1,6 @@
 //! What a controller of several does with requests and with nodes: it answers them if it leads, and else passes requests on to the one that does. Nodes go there themselves.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use hyper_util::rt::TokioIo;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tower_service::Service;
 use weir_api::problem::Problem;
 use weir_rest::dial::{connect, host_and_port};
@@ -36,21 +36,32 @@ pub(super) enum Standing {
 /// What is behind the address of a controller.
 #[derive(Debug, Clone)]
 pub(super) struct Front {
-    standing: Arc<RwLock<Standing>>,
+    standing: Arc<watch::Sender<Standing>>,
     pin: Pin,
 }
 
 impl Front {
     pub(super) fn new(pin: Pin) -> Front {
-        Front { standing: Arc::new(RwLock::new(Standing::Waits)), pin }
+        Front { standing: Arc::new(watch::Sender::new(Standing::Waits)), pin }
     }
 
     pub(super) fn set(&self, standing: Standing) {
-        *self.standing.write().unwrap_or_else(PoisonError::into_inner) = standing;
+        self.standing.send_replace(standing);
     }
 
     fn get(&self) -> Standing {
-        self.standing.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.standing.borrow().clone()
+    }
+
+    /// Waits until another controller leads than that one.
+    async fn another_leads(&self, url: &str) {
+        let another = |standing: &Standing| match standing {
+            Standing::Leads(..) => true,
+            Standing::Follows(now) => now != url,
+            Standing::Waits => false,
+        };
+        // It is sent to as long as `self` is there.
+        _ = self.standing.subscribe().wait_for(another).await;
     }
 
     pub(super) fn router(&self) -> Router {
@@ -84,7 +95,12 @@ async fn answer(State(front): State<Front>, request: Request) -> Response {
     if request.headers().contains_key(&PASSED_ON) {
         return later("the controllers do not agree yet who leads");
     }
-    pass_on(&url, front.pin, request).await.unwrap_or_else(|why| {
+    let answered = tokio::select! {
+        answered = pass_on(&url, front.pin, request) => answered,
+        // One that is paused would keep the client waiting.
+        () = front.another_leads(&url) => Err("another one leads by now".into()),
+    };
+    answered.unwrap_or_else(|why| {
         later(format!(
             "the controller that leads, {url}, does not answer: {why}; what was asked for may be done or not"
         ))
@@ -141,6 +157,20 @@ mod tests {
         assert!(code == 503 && text.contains("https://127.0.0.1:1 does"), "{text}");
         let (code, text) = status(&front, "/v1/graphs").await;
         assert!(code == 503 && text.contains("does not answer"), "{text}");
+        // One that takes connections and says nothing, until another one leads.
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}", silent.local_addr().unwrap());
+        front.set(Standing::Follows(url.clone()));
+        let asked = status(&front, "/v1/graphs");
+        let elects = async {
+            let _connection = silent.accept().await.unwrap();
+            front.set(Standing::Waits);
+            front.set(Standing::Follows(url));
+            tokio::task::yield_now().await;
+            front.set(Standing::Follows("https://127.0.0.1:1".into()));
+        };
+        let ((code, text), ()) = tokio::join!(asked, elects);
+        assert!(code == 503 && text.contains("another one leads by now"), "{text}");
         let (nodes, _dialled) = mpsc::channel(1);
         let own = Router::new().fallback(async |request: Request| request.uri().path().to_owned());
         front.set(Standing::Leads(own, nodes));

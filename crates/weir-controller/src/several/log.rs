@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
-use weir_store::etcd::{Do, Etcd, If, NoAnswer, end_of};
+use weir_store::etcd::{Answer, Do, Etcd, If, NoAnswer, end_of};
 use weir_store::shared::Log;
 use weir_store::{Database, StoreError};
 
@@ -92,11 +92,15 @@ pub(super) struct Leader {
     pub url: Option<String>,
 }
 
+/// The snapshot that etcd has.
+fn snapshot(etcd: &Etcd) -> Result<Option<Snapshot>, NoAnswer> {
+    Ok(etcd.get(SNAPSHOT)?.and_then(|e| serde_json::from_str(&e.value).ok()))
+}
+
 /// A copy with all that the log has.
 pub(super) fn fresh(etcd: &Etcd, name: &str) -> Result<Arc<Database>, LogError> {
     let db = Store::copy(name)?;
-    let snapshot = etcd.get(SNAPSHOT)?.and_then(|e| serde_json::from_str::<Snapshot>(&e.value).ok());
-    if let Some(Snapshot { name, index, pieces, .. }) = snapshot {
+    if let Some(Snapshot { name, index, pieces, .. }) = snapshot(etcd)? {
         let all = (0..pieces).map(|n| etcd.get(&format!("{PIECES}{name}/{}", number(n as u64))));
         // Without one of them there is another snapshot meanwhile.
         let all: Option<Vec<String>> =
@@ -113,12 +117,8 @@ pub(super) fn catch_up(etcd: &Etcd, db: &Database) -> Result<(), LogError> {
         let applied = db.applied();
         let entries = etcd.range(&log_key(applied + 1), &end_of(LOG), AT_ONCE)?;
         if entries.is_empty() {
-            let snapshot = etcd.get(SNAPSHOT)?.and_then(|e| serde_json::from_str::<Snapshot>(&e.value).ok());
-            return if snapshot.is_some_and(|s| s.index > applied) {
-                Err(LogError::Behind(applied))
-            } else {
-                Ok(())
-            };
+            let behind = snapshot(etcd)?.is_some_and(|s| s.index > applied);
+            return if behind { Err(LogError::Behind(applied)) } else { Ok(()) };
         }
         for (entry, index) in entries.into_iter().zip(applied + 1..) {
             if entry.key != log_key(index) {
@@ -136,6 +136,10 @@ pub(super) fn catch_up(etcd: &Etcd, db: &Database) -> Result<(), LogError> {
             }
         }
     }
+}
+
+fn another() -> String {
+    "another controller leads".into()
 }
 
 /// A controller that leads writes to the log.
@@ -190,55 +194,60 @@ impl Leading {
         self.term.lock().unwrap_or_else(PoisonError::into_inner).left(self.started.elapsed()).is_zero()
     }
 
-    fn leads(&self) -> If<'static> {
-        If::Created(LEADER, self.revision)
-    }
-
-    /// Writes if this controller still leads, and what is asked for beside that. Whether it is written.
-    fn write(&self, beside: Option<If<'_>>, then: &[Do<'_>]) -> Result<bool, String> {
-        let conditions: Vec<If<'_>> = beside.into_iter().chain([self.leads()]).collect();
-        loop {
-            if self.is_over() {
-                return Err("etcd did not answer in time, and another controller may lead".into());
-            }
-            match self.etcd.transact(&conditions, then) {
-                Ok(done) => return Ok(done.is_some()),
+    /// Asks etcd until it answers, as long as this controller leads.
+    fn ask<T>(&self, f: impl Fn(&Etcd) -> Answer<T>) -> Result<T, String> {
+        while !self.is_over() {
+            match f(&self.etcd) {
+                Ok(answer) => return Ok(answer),
                 Err(e) => tracing::warn!("{e}"),
             }
             std::thread::sleep(AGAIN);
         }
+        Err("etcd did not answer in time, and another controller may lead".into())
+    }
+
+    /// Writes if this controller still leads, and what is asked for beside that. Whether it is written.
+    fn write(&self, beside: Option<If<'_>>, then: &[Do<'_>]) -> Result<bool, String> {
+        let conditions: Vec<If<'_>> =
+            beside.into_iter().chain([If::Created(LEADER, self.revision)]).collect();
+        Ok(self.ask(|etcd| etcd.transact(&conditions, then))?.is_some())
+    }
+
+    /// Writes a piece of something larger, which nobody reads before that is written.
+    fn write_piece(&self, key: &str, piece: &str) -> Result<(), String> {
+        if self.write(None, &[Do::Put(key, piece)])? { Ok(()) } else { Err(another()) }
+    }
+
+    /// Gives a key a value that nobody else gives it, under a condition that does not hold any more when it has it: so a request without an answer that arrives
+    /// late, when it was asked for again and more was written behind it, does nothing.
+    fn write_once(
+        &self,
+        condition: If<'_>,
+        (key, value): (&str, &str),
+        beside: &[Do<'_>],
+    ) -> Result<(), String> {
+        let then: Vec<Do<'_>> = [Do::Put(key, value)].into_iter().chain(beside.iter().copied()).collect();
+        if self.write(Some(condition), &then)? {
+            return Ok(());
+        }
+        // It may have been written by a request that had no answer.
+        let there = self.ask(|etcd| etcd.get(key))?;
+        if there.is_some_and(|e| e.value == value) { Ok(()) } else { Err(another()) }
     }
 
     fn try_append(&self, index: u64, change: &str) -> Result<(), String> {
-        let other = || "another controller leads".to_owned();
-        // Told from what another one writes there.
+        // Nobody else writes the same there.
         let name = format!("{:x}.{}", self.lease, self.written.fetch_add(1, Ordering::Relaxed));
         let (key, mut head, mut body) = (log_key(index), format!("-- {name}"), change);
         if change.len() > PIECE {
             let pieces = pieces(change);
             for (n, piece) in pieces.iter().enumerate() {
-                let key = format!("{PARTS}{}/{}", number(index), number(n as u64));
-                if !self.write(None, &[Do::Put(&key, piece)])? {
-                    return Err(other());
-                }
+                self.write_piece(&format!("{PARTS}{}/{}", number(index), number(n as u64)), piece)?;
             }
             head = format!("{head} {}", pieces.len());
             body = "";
         }
-        let value = format!("{head}\n{body}");
-        if self.write(Some(If::Created(&key, 0)), &[Do::Put(&key, &value)])? {
-            return Ok(());
-        }
-        // It may have been written by a request that had no answer.
-        while !self.is_over() {
-            match self.etcd.get(&key) {
-                Ok(Some(e)) if e.value == value => return Ok(()),
-                Ok(_) => return Err(other()),
-                Err(e) => tracing::warn!("{e}"),
-            }
-            std::thread::sleep(AGAIN);
-        }
-        Err("etcd did not answer in time".into())
+        self.write_once(If::Created(&key, 0), (&key, &format!("{head}\n{body}")), &[])
     }
 
     /// Puts all that is in the copy in the place of the log, if that is worth it.
@@ -254,24 +263,24 @@ impl Leading {
         let (applied, pieces) = db.dump().map_err(|e| e.to_string())?;
         let index = index.unwrap_or(applied);
         let name = format!("{}-{:x}", number(index), self.lease);
-        let lost = |written: bool| if written { Ok(()) } else { Err("another controller leads".to_owned()) };
+        let before = self.ask(|etcd| etcd.get(SNAPSHOT))?.map(|e| e.value);
         for (n, piece) in pieces.iter().enumerate() {
-            let key = format!("{PIECES}{name}/{}", number(n as u64));
-            lost(self.write(None, &[Do::Put(&key, piece)])?)?;
+            self.write_piece(&format!("{PIECES}{name}/{}", number(n as u64)), piece)?;
         }
         let bytes = pieces.iter().map(|p| p.len() as u64).sum();
         let new = Snapshot { name: name.clone(), index, pieces: pieces.len(), bytes };
         let text = serde_json::to_string(&new).map_err(|e| e.to_string())?;
         let (log, parts) = (log_key(index + 1), format!("{PARTS}{}", number(index + 1)));
-        let (before, behind) = (format!("{PIECES}{name}/"), end_of(&format!("{PIECES}{name}/")));
-        let then = [
-            Do::Put(SNAPSHOT, &text),
+        let (own, behind) = (format!("{PIECES}{name}/"), end_of(&format!("{PIECES}{name}/")));
+        let end = end_of(PIECES);
+        let old = [
             Do::Remove(LOG, &log),
             Do::Remove(PARTS, &parts),
-            Do::Remove(PIECES, &before),
-            Do::Remove(&behind, &end_of(PIECES)),
+            Do::Remove(PIECES, &own),
+            Do::Remove(&behind, &end),
         ];
-        lost(self.write(None, &then)?)?;
+        let condition = before.as_deref().map_or(If::Created(SNAPSHOT, 0), |b| If::Is(SNAPSHOT, b));
+        self.write_once(condition, (SNAPSHOT, &text), &old)?;
         self.bytes.store(0, Ordering::Relaxed);
         self.worth.store(WORTH.max(bytes), Ordering::Relaxed);
         tracing::info!(index, bytes, "the log in etcd is short again");

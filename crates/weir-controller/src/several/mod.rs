@@ -194,7 +194,7 @@ impl Several {
             Err(e) => return e.to_string(),
         };
         let _lease = Lease { etcd: self.etcd.clone(), id };
-        let term = Arc::new(Mutex::new(Term::new(asked)));
+        let term = Arc::new(Mutex::new(Term::new(asked, LEASE)));
         let (key, text) =
             (format!("{CONTROLLERS}{id}"), serde_json::to_string(&self.presence).unwrap_or_default());
         let known =

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-/// How long a lease holds that is not kept.
+/// How long the lease of a controller holds that is not kept.
 pub const LEASE: Duration = Duration::from_secs(3);
 /// How often it is kept.
 pub const KEEP: Duration = Duration::from_millis(800);
@@ -16,9 +16,9 @@ pub struct Term {
 }
 
 impl Term {
-    /// It was granted by a request that was sent at that time.
-    pub fn new(asked: Duration) -> Term {
-        Term { until: asked + LEASE }
+    /// It was granted for so long by a request that was sent at that time.
+    pub fn new(asked: Duration, life: Duration) -> Term {
+        Term { until: asked + life }
     }
 
     /// It was kept by a request that was sent at that time: etcd counts from when the request arrived, which was not earlier.
@@ -47,15 +47,15 @@ mod tests {
         ) {
             let ms = Duration::from_millis;
             let (mut now, mut term, mut there) = (0, None::<Term>, 0);
-            for (pause, way, answered) in requests {
+            for (pause, delay, answered) in requests {
                 now += pause;
                 // Over is over.
-                if term.is_some() && there <= offset + now + way {
+                if term.is_some() && there <= offset + now + delay {
                     break;
                 }
-                there = offset + now + way + LEASE.as_millis() as u64;
+                there = offset + now + delay + LEASE.as_millis() as u64;
                 if answered {
-                    term.get_or_insert(Term::new(ms(now))).kept(ms(now));
+                    term.get_or_insert(Term::new(ms(now), LEASE)).kept(ms(now));
                 }
                 if let Some(term) = &term {
                     prop_assert!(term.left(ms(now)) + ms(now + offset) <= ms(there));

@@ -204,7 +204,7 @@ impl Login {
         _ = self.usage.set(Box::new(usage));
     }
 
-    /// Requests come by way of servers of these names, `HOST:PORT`, as well.
+    /// Servers of these names, `HOST:PORT`, pass requests on to this one.
     pub fn reached_as(&self, others: Vec<String>) {
         let mut known = self.others.write().unwrap_or_else(PoisonError::into_inner);
         if *known != others {

@@ -8,25 +8,13 @@ use std::thread::scope;
 
 use serde_json::Value;
 
+use crate::domain::WIRE;
 use crate::lab::{Lab, Output, Process, WEIR, poll, until};
 use crate::traffic::Stream;
 
 const CONTROLLERS: [&str; 3] = ["c1", "c2", "c3"];
 const JOIN: &str = "https://10.99.0.11:7443,https://10.99.0.12:7443,https://10.99.0.13:7443";
 const ETCD: &str = "etcd://10.99.0.20:2379";
-
-/// At the first node: its hosts joined.
-const WIRE: &str = "
-id: wire
-name: wire
-node: n1
-saps:
-  - {id: l, type: interface, interface: {if-name: lan}}
-  - {id: r, type: interface, interface: {if-name: wan}}
-flowrules:
-  - {id: a, priority: 1, match: {port_in: 'sap:l'}, actions: {output_to_port: 'sap:r'}}
-  - {id: b, priority: 1, match: {port_in: 'sap:r'}, actions: {output_to_port: 'sap:l'}}
-";
 
 /// A version of a graph that changes: at the second node, or at both.
 fn version(graph: usize, number: usize) -> String {
@@ -287,7 +275,8 @@ fn nodes(several: &Several<'_>) -> Vec<Process> {
     let token = several.ask_in_time(0, &["token", "--uses", "2"]);
     let nodes = ["n1", "n2"].map(|n| node(several.lab, n, Some(token.trim())));
     several.until_all_is_well(None);
-    let file = several.lab.write("wire.yaml", WIRE);
+    // Between the hosts of the first node.
+    let file = several.lab.write("wire.yaml", format!("{WIRE}node: n1\n"));
     several.ask_in_time(1, &["apply", &file]);
     nodes.into()
 }
