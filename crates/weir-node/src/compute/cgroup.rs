@@ -120,11 +120,26 @@ impl Cgroup {
         self.memory.iter().chain(others)
     }
 
+    /// Whether this program sees control groups: without them functions have no limits, and what they start outlives them.
+    ///
+    /// # Errors
+    /// It sees none.
+    pub fn check() -> io::Result<()> {
+        if Cgroup::named(PARENT).folders().next().is_some() {
+            return Ok(());
+        }
+        let what = format!(
+            "no control groups are mounted at {ROOT}; `ip netns exec` hides them: enter a network namespace by `nsenter --net=/run/netns/NAME`"
+        );
+        Err(io::Error::new(io::ErrorKind::NotFound, what))
+    }
+
     /// Makes it, with limits.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The system refuses, or there are no control groups.
     pub fn create(&self, limits: Limits) -> io::Result<()> {
+        Cgroup::check()?;
         let Limits { memory, processes, cpu } = limits;
         for folder in self.folders() {
             if self.v2

@@ -329,3 +329,26 @@ fn ports_come_and_go_and_writes_are_made_while_a_function_works() {
     node.weir(&["delete", &id]).ok();
     assert_eq!(left(&lab), Vec::<String>::new());
 }
+
+#[test]
+fn a_node_that_sees_no_control_groups_refuses_what_it_could_not_limit() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let (client, _server) = one_network(&lab);
+    // As `ip netns exec` starts it.
+    let (socket, store) = (lab.path("engine.sock"), lab.path("store/weir.db"));
+    let command = ["node", "--socket", &socket, "--store", &store, "--images", "images", "--stop-engine"];
+    let node = lab.ns("node").spawn_weir(&command);
+    let weir = |arguments: &[&str]| lab.ns("node").weir(arguments);
+    until("the node answers", || weir(&["ps"]).code == 0);
+    for kind in ["name: linux-bridge", "name: 'null', kind: process"] {
+        let file = graph_of(&lab, kind);
+        for command in ["plan", "apply"] {
+            let e = weir(&[command, &file]).fails(1);
+            assert!(e.contains("nsenter --net=/run/netns/NAME"), "{command} {kind}: {e}");
+        }
+    }
+    assert_eq!(left(&lab), Vec::<String>::new());
+    weir(&["apply", &graph_of(&lab, "name: 'null'")]).ok();
+    until_pings(&client, "10.0.0.2");
+    assert_eq!(node.interrupt().code, 0);
+}

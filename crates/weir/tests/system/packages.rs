@@ -16,6 +16,10 @@ fn the_doctor_says_what_this_machine_can_do_and_fails_for_what_it_cannot() {
     for name in ["node", "inline", "process", "native", "container", "packet", "tap", "memif", "vhost-user"] {
         assert!(works(name), "{name}: {report:#}");
     }
+    // Where /sys is mounted anew, without the control groups.
+    let lab = Lab::new(&["inside"]);
+    let text = lab.ns("inside").weir(&["doctor", "--need", "native", "--state", "/tmp", "--run", "/tmp"]);
+    assert!(text.code == 1 && text.stdout.contains("nsenter --net=/run/netns/NAME"), "{}", text.stdout);
     let text = weir(&["doctor", "--state", "/proc/weir", "--run", "/tmp"]);
     assert_eq!(text.code, 1, "{}", text.stdout);
     assert!(

@@ -160,6 +160,7 @@ impl<W: Workload> Compute for Hosted<W> {
     }
 
     fn check(&self, instance: &Instance) -> Result<(), ComputeError> {
+        Cgroup::check().map_err(ComputeError::system("functions of this kind cannot be limited"))?;
         self.0.workload.check(&instance.spec)
     }
 
