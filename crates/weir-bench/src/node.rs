@@ -57,7 +57,7 @@ fn one_by_one(most: usize, all: &mut Vec<Figure>) -> Result<()> {
     let mut times = Vec::new();
     for n in 1..=most {
         let start = Instant::now();
-        node.client.put(&id(n), &document(n))?;
+        node.client.put(&id(n), &document(n, ""))?;
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }
     for n in [1, 300, 2000].into_iter().filter(|n| *n <= most) {
@@ -91,7 +91,9 @@ fn in_one_request(most: usize, all: &mut Vec<Figure>) -> Result<()> {
     let most = most.min(LIST);
     let list: Result<Vec<serde_json::Value>> = (1..=most)
         .map(|n| {
-            Ok(weir_model::graph::ServiceGraph::parse(&document(n)).map_err(|e| anyhow!("{e}"))?.to_json())
+            Ok(weir_model::graph::ServiceGraph::parse(&document(n, ""))
+                .map_err(|e| anyhow!("{e}"))?
+                .to_json())
         })
         .collect();
     let list = serde_json::to_string(&list?)?;
@@ -108,10 +110,12 @@ fn id(n: usize) -> String {
     format!("t{n}")
 }
 
-fn document(n: usize) -> String {
+/// A stateless firewall between two VLANs; `more` are further lines of its document.
+pub fn document(n: usize, more: &str) -> String {
     format!(
         "id: t{n}
 name: tenant {n}
+{more}
 SFs:
   - {{id: fw, name: packet-filter, ports: [{{id: inside}}, {{id: outside}}]}}
 saps:

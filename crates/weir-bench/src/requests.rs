@@ -10,7 +10,7 @@ use weir_io::{Port, PortSpec};
 use weir_net::build::{self, tag_vlan};
 use weir_packet::Packet;
 
-use crate::node::{Figure, Node};
+use crate::node::{Figure, Node, document};
 use crate::stats::Spread;
 
 /// Graphs that are started at once, as in figure 2.7.
@@ -25,24 +25,6 @@ pub fn measure(quick: bool, samples: usize, skipped: &mut Vec<String>) -> Vec<Fi
         skipped.push(format!("requests: {e:#}"));
     }
     all
-}
-
-/// A stateless firewall from VLAN to VLAN.
-fn document(n: usize, start: &str) -> String {
-    format!(
-        "id: t{n}
-name: tenant {n}
-{start}
-SFs:
-  - {{id: fw, name: packet-filter, ports: [{{id: inside}}, {{id: outside}}]}}
-saps:
-  - {{id: lan, type: vlan, vlan: {{vlan-id: {n}, if-name: lan}}}}
-  - {{id: wan, type: vlan, vlan: {{vlan-id: {n}, if-name: wan}}}}
-flowrules:
-  - {{id: r1, priority: 1, match: {{port_in: 'sap:lan'}}, actions: {{output_to_port: 'sf:fw:inside'}}}}
-  - {{id: r2, priority: 1, match: {{port_in: 'sf:fw:outside'}}, actions: {{output_to_port: 'sap:wan'}}}}
-"
-    )
 }
 
 /// The hosts on both sides.

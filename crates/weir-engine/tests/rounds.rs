@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{engine, number, numbered, received, send, settle};
+use common::{answer, engine, number, numbered, received, send, settle};
 use weir_engine::{Engine, ExecutorKind, Threads};
 use weir_io::memory::MemoryPort;
 
@@ -56,15 +56,9 @@ fn wifi(station: u8, sequence: u8, again: bool) -> Vec<u8> {
     f
 }
 
-/// An answer to a packet that came out.
-fn answer(packet: &[u8]) -> Vec<u8> {
-    let mut f = vec![0; 14];
-    f.extend(packet);
-    for i in 0..4 {
-        f.swap(14 + 12 + i, 14 + 16 + i);
-    }
-    f.swap(34, 36);
-    f.swap(35, 37);
+/// The answer to a packet that came out; of TCP, one that accepts.
+fn accept(packet: &[u8]) -> Vec<u8> {
+    let mut f = answer(packet);
     if f.len() > 47 {
         f[47] = 0x12;
     }
@@ -103,7 +97,7 @@ fn traffic(engine: &mut Engine, far: &mut [MemoryPort], rng: &mut fastrand::Rng,
     received(&mut far[2]);
     // Answers find their mapping, wherever it is now.
     let some = rng.usize(0..10).min(outside.len());
-    let answers: Vec<Vec<u8>> = (0..some).map(|_| answer(&outside[rng.usize(0..outside.len())])).collect();
+    let answers: Vec<Vec<u8>> = (0..some).map(|_| accept(&outside[rng.usize(0..outside.len())])).collect();
     send(&mut far[1], answers);
     settle(engine);
     assert_eq!(received(&mut far[0]).len(), some, "each answer goes to who asked");

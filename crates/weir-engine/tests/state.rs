@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{engine, number, numbered, received, send, settle};
+use common::{answer, engine, number, numbered, received, send, settle};
 use weir_engine::Engine;
 use weir_io::memory::MemoryPort;
 use weir_plan::Classes;
@@ -117,18 +117,6 @@ fn udp(port: u16) -> Vec<u8> {
 /// The source port of a packet without its Ethernet header.
 fn source(packet: &[u8]) -> u16 {
     u16::from_be_bytes([packet[20], packet[21]])
-}
-
-/// An answer to a packet that came out.
-fn answer(packet: &[u8]) -> Vec<u8> {
-    let mut f = vec![0; 14];
-    f.extend(packet);
-    for i in 0..4 {
-        f.swap(14 + 12 + i, 14 + 16 + i);
-    }
-    f.swap(34, 36);
-    f.swap(35, 37);
-    f
 }
 
 #[test]

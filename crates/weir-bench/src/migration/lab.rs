@@ -59,10 +59,14 @@ pub struct Moved {
 pub struct Running(Child);
 
 impl Running {
-    /// Waits until it says so.
-    pub fn until_ready(&self) -> Result<()> {
-        // Its sockets are bound when it has begun to read them.
-        std::thread::sleep(Duration::from_millis(500));
+    /// Waits for its first line, which says so.
+    pub fn until_ready(&mut self) -> Result<()> {
+        let output = self.0.stdout.as_mut().context("its output")?;
+        let mut byte = [0];
+        // What is behind the line stays where it is.
+        while byte != *b"\n" {
+            output.read_exact(&mut byte).context("it ended before it was ready")?;
+        }
         Ok(())
     }
 

@@ -67,7 +67,7 @@ pub fn measure(quick: bool, skipped: &mut Vec<String>) -> Vec<Case> {
 
 fn case(flows: usize, moves: usize) -> Result<Case> {
     let lab = Lab::new()?;
-    let receiver = lab.traffic("h3", &["receive"])?;
+    let mut receiver = lab.traffic("h3", &["receive"])?;
     receiver.until_ready()?;
     if flows > FLOWS {
         lab.traffic("h1", &["fill", &(flows - FLOWS).to_string()])?.answer()?;
@@ -93,9 +93,7 @@ fn case(flows: usize, moves: usize) -> Result<Case> {
     std::thread::sleep(Duration::from_millis(500));
     let sent: u64 = sender.answer()?.trim().parse().context("how many were sent")?;
     std::thread::sleep(Duration::from_secs(1));
-    let text = receiver.answer()?;
-    let text = text.lines().last().unwrap_or_default();
-    let received: Received = serde_json::from_str(text).context("what was received")?;
+    let received: Received = serde_json::from_str(&receiver.answer()?).context("what was received")?;
     ensure!(!done.is_empty() && received.packets > 0, "nothing moved, or nothing came");
     Ok(said(flows, moves, failed, sent, (plan, bytes), &done, &received))
 }

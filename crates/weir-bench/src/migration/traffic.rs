@@ -104,8 +104,7 @@ fn now() -> u64 {
 }
 
 /// What one socket got: time, flow and number of each packet.
-fn arrivals(port: u16, over: &AtomicBool) -> Result<Vec<(u64, u32, u64)>> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?;
+fn arrivals(socket: &UdpSocket, over: &AtomicBool) -> Result<Vec<(u64, u32, u64)>> {
     socket.set_read_timeout(Some(Duration::from_millis(100)))?;
     let (mut all, mut packet) = (Vec::new(), [0; 128]);
     loop {
@@ -124,16 +123,11 @@ fn arrivals(port: u16, over: &AtomicBool) -> Result<Vec<(u64, u32, u64)>> {
 
 fn receive() -> Result<Received> {
     let over = AtomicBool::new(false);
+    let sockets: Vec<UdpSocket> =
+        PORTS.map(|port| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))).collect::<Result<_, _>>()?;
+    println!("ready");
     let parts: Vec<Result<Vec<(u64, u32, u64)>>> = thread::scope(|s| {
-        let threads: Vec<_> = PORTS
-            .map(|port| {
-                s.spawn({
-                    let over = &over;
-                    move || arrivals(port, over)
-                })
-            })
-            .collect();
-        println!("ready");
+        let threads: Vec<_> = sockets.iter().map(|socket| s.spawn(|| arrivals(socket, &over))).collect();
         until_input_ends(&over);
         threads.into_iter().map(|t| t.join().unwrap_or_else(|_| bail!("a receiver failed"))).collect()
     });

@@ -67,3 +67,15 @@ pub fn numbered(n: u32) -> Vec<u8> {
 pub fn number(frame: &[u8]) -> u32 {
     u32::from_be_bytes(frame[14..18].try_into().unwrap())
 }
+
+/// The answer to a packet that came out without its Ethernet header: its addresses and ports in each other's place.
+pub fn answer(packet: &[u8]) -> Vec<u8> {
+    let mut f = vec![0; 14];
+    f.extend(packet);
+    for i in 0..4 {
+        f.swap(14 + 12 + i, 14 + 16 + i);
+    }
+    f.swap(34, 36);
+    f.swap(35, 37);
+    f
+}
