@@ -21,6 +21,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(20);
 /// Most characters of what a registry says that are shown.
 const MAX_TEXT: usize = 500;
+const USER_AGENT: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 /// How long it may take for one answer in all.
 const TIME: Duration = Duration::from_secs(120);
 
@@ -41,18 +42,22 @@ impl Registries {
         static CRYPTO: Once = Once::new();
         // It fails if the program has chosen already.
         CRYPTO.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
-        let registry = reference.resolve_registry();
-        let host = registry.rsplit_once(':').map_or(registry, |(host, _)| host);
-        let here = host == "localhost"
-            || host.trim_matches(['[', ']']).parse().is_ok_and(|a: IpAddr| a.is_loopback());
-        let plain = here || self.plain.iter().any(|p| p == registry);
+        let plain = self.is_plain(reference.resolve_registry());
         Client::new(ClientConfig {
             protocol: if plain { ClientProtocol::Http } else { ClientProtocol::Https },
             connect_timeout: Some(CONNECT_TIME),
             read_timeout: Some(SILENCE),
-            user_agent: concat!("weir/", env!("CARGO_PKG_VERSION")),
+            user_agent: USER_AGENT,
             ..ClientConfig::default()
         })
+    }
+
+    /// Whether a registry is spoken to without TLS.
+    fn is_plain(&self, registry: &str) -> bool {
+        let host = registry.rsplit_once(':').map_or(registry, |(host, _)| host);
+        let here = host == "localhost"
+            || host.trim_matches(['[', ']']).parse().is_ok_and(|a: IpAddr| a.is_loopback());
+        here || self.plain.iter().any(|p| p == registry)
     }
 
     /// The manifest of an image for this machine; lists of manifests by platform are followed.
@@ -62,8 +67,12 @@ impl Registries {
         let accepted: Vec<&str> = MANIFEST_TYPES.iter().chain(&INDEX_TYPES).copied().collect();
         let mut reference = reference.clone();
         for _ in 0..3 {
-            let pulled = client.pull_manifest_raw(&reference, &auth, &accepted);
-            let (bytes, _) = limited(&image, pulled).await?;
+            let bytes = limited(&image, self.document(&client, &reference, &auth, &accepted)).await?;
+            if bytes.len() as u64 > MAX_DOCUMENT {
+                let what =
+                    format!("its manifest is longer than the {MAX_DOCUMENT} bytes that are read of one");
+                return Err(Error::invalid(&image, what));
+            }
             let found = Digest::of(&bytes);
             if let Some(wanted) = reference.digest() {
                 let wanted = wanted.parse().map_err(|e: String| Error::invalid(&image, e))?;
@@ -72,7 +81,7 @@ impl Registries {
                 }
             }
             let index = match content::document(&image, &bytes)? {
-                Document::Manifest(_) => return Ok((found, bytes.to_vec())),
+                Document::Manifest(_) => return Ok((found, bytes)),
                 Document::Index(index) => index,
             };
             let (digest, _) =
@@ -80,6 +89,51 @@ impl Registries {
             reference = reference.clone_with_digest(digest.to_string());
         }
         Err(Error::invalid(&image, "its lists of manifests lead to no manifest"))
+    }
+
+    /// A manifest, or a list of them, as the registry has it; of one that is too long, a little more than the most. (The client's own
+    /// request reads an answer of any length into memory.)
+    async fn document(
+        &self,
+        client: &Client,
+        reference: &Reference,
+        auth: &RegistryAuth,
+        accepted: &[&str],
+    ) -> Result<Vec<u8>, OciDistributionError> {
+        let token = client.auth(reference, auth, RegistryOperation::Pull).await?;
+        let registry = reference.resolve_registry();
+        let name = reference.digest().or(reference.tag()).unwrap_or("latest");
+        let scheme = if self.is_plain(registry) { "http" } else { "https" };
+        let url = format!("{scheme}://{registry}/v2/{}/manifests/{name}", reference.repository());
+        let http = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIME)
+            .read_timeout(SILENCE)
+            .user_agent(USER_AGENT)
+            .build()?;
+        let mut request = http.get(&url).header(reqwest::header::ACCEPT, accepted.join(", "));
+        request = match (token, auth) {
+            (Some(token), _) => request.bearer_auth(token),
+            (None, RegistryAuth::Basic(name, password)) => request.basic_auth(name, Some(password)),
+            (None, _) => request,
+        };
+        let mut response = request.send().await?;
+        let mut body = Vec::new();
+        while let Some(bytes) = response.chunk().await?
+            && body.len() as u64 <= MAX_DOCUMENT
+        {
+            body.extend_from_slice(&bytes);
+        }
+        match response.status().as_u16() {
+            200..300 => Ok(body),
+            401 => Err(OciDistributionError::UnauthorizedError { url }),
+            code => Err(match serde_json::from_slice(&body) {
+                Ok(envelope) => OciDistributionError::RegistryError { envelope, url },
+                Err(_) => {
+                    let message = String::from_utf8_lossy(&body).into_owned();
+                    OciDistributionError::ServerError { code, url, message }
+                }
+            }),
+        }
     }
 
     /// Writes what a digest names.
@@ -105,7 +159,12 @@ impl Registries {
         loop {
             let next = timeout(SILENCE, stream.next()).await.map_err(|_| silent(&image))?;
             let Some(bytes) = next else { break };
-            let bytes = bytes.map_err(|e| broken(&image, &e))?;
+            let bytes = match bytes {
+                Ok(bytes) => bytes,
+                // The client compares the digest of the whole as well, and has fewer words for it.
+                Err(_) if length == size => break,
+                Err(e) => return Err(broken(&image, &e)),
+            };
             length += bytes.len() as u64;
             if length > size {
                 return Err(Error::invalid(&image, format!("{digest} is longer than its {size} bytes")));
@@ -211,4 +270,96 @@ pub(crate) fn causes(e: &dyn std::error::Error) -> String {
         next = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::net::{TcpListener, TcpStream};
+
+    use oci_spec::image::{Descriptor, MediaType};
+
+    use super::*;
+
+    /// A registry that answers all but its first page as it is given.
+    fn registry(answer: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + 'static) -> Reference {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+                let first = lines.next().unwrap_or_default();
+                _ = lines.find(String::is_empty);
+                let path = first.split(' ').nth(1).unwrap_or_default();
+                // Whoever asked may have heard enough.
+                _ = match path {
+                    "/v2/" => write!(
+                        stream,
+                        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"
+                    ),
+                    path => answer(path, &mut stream),
+                };
+            }
+        });
+        format!("{address}/box:1").parse().unwrap()
+    }
+
+    fn say(stream: &mut TcpStream, status: &str, body: &str) -> std::io::Result<()> {
+        write!(
+            stream,
+            "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    }
+
+    async fn refusal(reference: &Reference) -> String {
+        Registries::default().manifest(reference).await.unwrap_err().to_string()
+    }
+
+    #[tokio::test]
+    async fn a_manifest_without_an_end_is_refused() {
+        let reference = registry(|_, stream| {
+            write!(stream, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")?;
+            loop {
+                stream.write_all(&[b' '; 1 << 16])?;
+            }
+        });
+        let e = refusal(&reference).await;
+        assert!(e.contains("its manifest is longer than the 4194304 bytes"), "{e}");
+    }
+
+    #[tokio::test]
+    async fn what_a_registry_refuses_is_said() {
+        let says = r#"{"errors":[{"code":"TOOMANYREQUESTS","message":"later\u001b[2J","detail":null}]}"#;
+        for (status, body, right) in [
+            ("404 Not Found", "", "does not have it"),
+            ("401 Unauthorized", "", "log in with docker login"),
+            ("429 Too Many Requests", says, "later"),
+            ("500 Internal Server Error", "no disk", "no disk"),
+            ("200 OK", "{", "box:1"),
+        ] {
+            let e = refusal(&registry(move |_, stream| say(stream, status, body))).await;
+            assert!(e.contains(right) && !e.contains('\u{1b}'), "{status}: {e}");
+        }
+    }
+
+    #[tokio::test]
+    async fn content_that_was_changed_is_refused_with_both_digests() {
+        let reference = registry(|_, stream| say(stream, "200 OK", "changed"));
+        let wanted = Digest::of(b"content");
+        let digest: oci_spec::image::Digest = wanted.to_string().parse().unwrap();
+        let descriptor = Descriptor::new(MediaType::ImageLayer, 7, digest);
+        let mut kept = Vec::new();
+        let e = Registries::default()
+            .blob(&reference, &descriptor, 100, &mut kept)
+            .await
+            .unwrap_err()
+            .to_string();
+        let found = Digest::of(b"changed").to_string();
+        assert!(
+            e.contains(&wanted.to_string()) && e.contains(&found) && e.contains("was damaged or changed"),
+            "{e}"
+        );
+    }
 }
