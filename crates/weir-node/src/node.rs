@@ -4,12 +4,12 @@ mod build;
 mod settle;
 mod state;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::spawn_blocking;
 use weir_model::graph::ServiceGraph;
 
@@ -88,6 +88,10 @@ pub struct Node<D> {
     pub(crate) queries: Mutex<Queries>,
     /// Graphs are to be brought to their state apart from the others.
     pub(crate) unstarted: Notify,
+    /// Graphs with functions that are not inline, which their first packets start just now.
+    pub(crate) waking: Mutex<BTreeSet<String>>,
+    /// As many of them as start at a time.
+    pub(crate) slow_starts: Semaphore,
     /// A query was set.
     pub(crate) queried: Notify,
     /// What the processor time of inline functions is reckoned from.
@@ -137,6 +141,8 @@ impl<D: DataPlane> Node<D> {
             queries: Mutex::new(queries),
             queried: Notify::new(),
             unstarted: Notify::new(),
+            waking: Mutex::default(),
+            slow_starts: Semaphore::new(crate::suspend::AT_A_TIME),
             meter: Mutex::default(),
         })
     }

@@ -59,6 +59,8 @@ pub struct Runtime<D> {
     pub known: Option<(String, Running)>,
     /// The states that graphs go on with that are started.
     pub(crate) saved: BTreeMap<String, Saved>,
+    /// Graphs that their first packet starts just now, while others have the runtime.
+    pub(crate) waking: BTreeSet<String>,
     /// What is wrong with interfaces.
     faults: BTreeMap<String, String>,
     /// Those of them whose ports are not open.
@@ -82,6 +84,7 @@ impl<D: DataPlane> Runtime<D> {
             memory: None,
             known: None,
             saved: BTreeMap::new(),
+            waking: BTreeSet::new(),
             faults: BTreeMap::new(),
             closed: BTreeMap::new(),
         }
@@ -96,6 +99,7 @@ impl<D: DataPlane> Runtime<D> {
     pub(crate) fn show(&self, view: &mut View) {
         view.faults.clone_from(&self.faults);
         view.awake = self.awake();
+        view.waking.clone_from(&self.waking);
     }
 
     /// Why the port of an interface is not open, if it is not.

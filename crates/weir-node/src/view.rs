@@ -59,6 +59,8 @@ pub struct View {
     pub drift: BTreeMap<String, BTreeMap<(String, String), String>>,
     /// Of the graphs that their first packet starts, those that run.
     pub awake: BTreeSet<String>,
+    /// Of those, the ones whose functions start just now.
+    pub(crate) waking: BTreeSet<String>,
     /// The data-plane process that this is of.
     pub(crate) engine: String,
     /// Whether the data plane was brought to the desired state since it was last reached.
@@ -73,7 +75,8 @@ impl View {
         if let Some(f) = self.failures.get(id) {
             return State::Failed { reason: f.reason.clone() };
         }
-        if !self.settled || self.starting.contains(id) || !self.graphs.contains_key(id) {
+        let starts = self.starting.contains(id) || self.waking.contains(id);
+        if !self.settled || starts || !self.graphs.contains_key(id) {
             return State::Starting;
         }
         let places = self.graphs.get(id).into_iter().flat_map(|e| &e.graph.attachments);

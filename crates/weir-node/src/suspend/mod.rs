@@ -7,7 +7,7 @@ mod idle;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
@@ -33,8 +33,8 @@ pub(crate) use state::Saved;
 
 /// How often is looked whether packets came.
 const LOOK: Duration = Duration::from_secs(1);
-/// Graphs that are started at a time: what else is to be done waits no longer than they take.
-const AT_A_TIME: usize = 64;
+/// Graphs that are started at a time: what else is to be done waits no longer than they take, if their functions are inline.
+pub(crate) const AT_A_TIME: usize = 64;
 
 /// What became of a graph that was to sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,6 @@ impl<D: DataPlane> Node<D> {
             read.into_iter().map(|id| (state::read(&path, &id), id)).collect::<Vec<_>>()
         });
         let mut refused = Refusals::new();
-        change.saved.clear();
         for (saved, id) in saved.await.map_err(|e| ApplyError::Internal(e.to_string()))? {
             match saved {
                 Ok(None) => {}
@@ -82,16 +81,39 @@ impl<D: DataPlane> Node<D> {
         }
         let wanted: BTreeMap<&str, Option<&DesiredGraph>> =
             graphs.iter().map(|g| (g.id.as_str(), Some(&**g))).collect();
-        let readable = names.iter().filter(|id| !refused.contains_key(*id));
-        readable.for_each(|id| change.set_awake(id, true));
-        let done = change.perform(&wanted, Others::Wait).await;
-        change.saved.clear();
-        refused.extend(done.map_err(|e| ApplyError::Lost(self.lost(e)))?);
+        for attempt in 0..2 {
+            let readable = names.iter().filter(|id| !refused.contains_key(*id));
+            readable.for_each(|id| change.set_awake(id, true));
+            // Functions that are not inline take their time.
+            let slow = change.with_functions(&wanted);
+            let others = if slow.is_empty() { Others::Wait } else { Others::GoOn };
+            change.waking.extend(slow.iter().cloned());
+            self.edit(|v| change.show(v));
+            let done = change.perform(&wanted, others).await;
+            change.waking.retain(|id| !slow.contains(id));
+            if done.is_err() {
+                names.iter().for_each(|id| drop(change.saved.remove(id)));
+                self.edit(|v| change.show(v));
+            }
+            refused.extend(done.map_err(|e| ApplyError::Lost(self.lost(e)))?);
+            let awake = change.awake();
+            let asleep = names.iter().filter(|id| !refused.contains_key(*id) && !awake.contains(*id));
+            let asleep: Vec<String> = asleep.cloned().collect();
+            if asleep.is_empty() {
+                break;
+            }
+            // Another change may have found that the data plane was lost, and looked anew what runs.
+            if attempt > 0 {
+                let what = || vec!["the data plane was lost while it started".to_owned()];
+                refused.extend(asleep.into_iter().map(|id| (id, what())));
+            }
+        }
+        names.iter().for_each(|id| drop(change.saved.remove(id)));
         if !refused.is_empty() {
             refused.keys().for_each(|id| change.set_awake(id, false));
             let again = wanted.iter().filter(|(id, _)| refused.contains_key(**id));
             let again = again.map(|(id, g)| (*id, *g)).collect();
-            change.perform(&again, Others::Wait).await.map_err(|e| ApplyError::Lost(self.lost(e)))?;
+            change.perform(&again, Others::GoOn).await.map_err(|e| ApplyError::Lost(self.lost(e)))?;
         }
         let started: Vec<String> = names.into_iter().filter(|id| !refused.contains_key(id)).collect();
         self.edit(|v| {
@@ -271,15 +293,36 @@ impl<D: DataPlane> Node<D> {
         }
     }
 
-    /// Starts graphs, some at a time.
+    /// Starts graphs, some at a time. Those with functions that are not inline take their time: nobody waits for them, and each is started by itself.
     async fn wake_all(self: &Arc<Node<D>>, ids: BTreeSet<String>) {
-        let ids: Vec<String> = ids.into_iter().collect();
-        for some in ids.chunks(AT_A_TIME) {
-            let (node, some) = (self.clone(), some.iter().cloned().collect());
-            if let Err(e) = to_the_end(async move { node.wake(&some, false).await }).await {
-                tracing::warn!("graphs are not started by their first packets: {e}");
+        let view = self.view();
+        let kinds = |id: &String| view.graphs.get(id).into_iter().flat_map(|e| &e.graph.functions);
+        let (slow, quick): (Vec<String>, Vec<String>) =
+            ids.into_iter().partition(|id| kinds(id).any(|f| f.kind != FunctionKind::Inline));
+        for id in slow {
+            if self.waking().insert(id.clone()) {
+                let node = self.clone();
+                tokio::spawn(async move {
+                    let turn = node.slow_starts.acquire().await;
+                    node.clone().wake_some(BTreeSet::from([id.clone()])).await;
+                    drop(turn);
+                    node.waking().remove(&id);
+                });
             }
         }
+        for some in quick.chunks(AT_A_TIME) {
+            self.clone().wake_some(some.iter().cloned().collect()).await;
+        }
+    }
+
+    async fn wake_some(self: Arc<Node<D>>, ids: BTreeSet<String>) {
+        if let Err(e) = to_the_end(async move { self.wake(&ids, false).await }).await {
+            tracing::warn!("graphs are not started by their first packets: {e}");
+        }
+    }
+
+    fn waking(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.waking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

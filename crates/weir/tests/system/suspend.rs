@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::functions::{BRIDGE, image};
 use crate::lab::{Lab, Ns, PYTHON, Process, host, until};
 use crate::node::Node;
 
@@ -153,6 +154,47 @@ fn the_first_packet_starts_a_graph_and_the_next_resumes_it_with_its_state() {
     assert!(node.weir(&["suspend", "nat"]).fails(1).contains("start: first-packet"));
     let file = lab.write("nat.yaml", nat("idle: 5").replace("start: first-packet", ""));
     assert!(node.weir(&["apply", &file]).fails(1).contains("add start: first-packet"));
+}
+
+#[test]
+fn a_graph_that_takes_its_time_to_start_holds_up_no_other_first_packet() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    hosts(&lab);
+    lab.link(("node", "more"), ("client", "eth1"));
+    let start = lab.path("may-start");
+    let begin = format!("touch $WEIR_STATE/begun; while [ ! -e {start} ]; do sleep 0.05; done\n{BRIDGE}");
+    let images = image(&lab, "slow", "", &[("start", &begin), ("stop", "ip link del bridge0")]);
+    let node = Node::start_with(&lab, &["--images", &images]);
+    let slow = "id: slow\nname: slow\nstart: first-packet\n\
+                SFs: [{id: f, name: slow, ports: [{id: left}, {id: right}]}]\n\
+                saps: [{id: x, type: interface, interface: {if-name: more}}]\nflowrules:\n  \
+                - {id: in, priority: 1, match: {port_in: 'sap:x'}, actions: {output_to_port: 'sf:f:left'}}\n";
+    node.weir(&["apply", &lab.write("slow.yaml", slow)]).ok();
+    node.weir(&["apply", &lab.write("nat.yaml", nat(""))]).ok();
+    let (client, server) = (lab.ns("client"), lab.ns("server"));
+    let outside = listen(&server, 7);
+    lab.ip("client", "addr add 10.9.0.1/24 dev eth1");
+    lab.ip("client", "neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev eth1");
+    send(&client, 1000, ("10.9.0.2", 7), 0..1);
+    let states = || {
+        let ps = node.weir(&["--json", "ps"]).json();
+        let state = |id: &str| {
+            let graph = ps.as_array().unwrap().iter().find(|g| g["id"] == id).unwrap();
+            graph["state"].as_str().unwrap_or_default().to_owned()
+        };
+        (state("slow"), state("nat"))
+    };
+    let begun = || node.weir(&["shell", "slow", "f", "--", "ls"]).stdout.contains("begun");
+    until("its script runs", begun);
+    send(&client, 1000, ("10.0.0.2", 7), 0..5);
+    until("five packets", || outside.stdout().lines().count() == 6);
+    until("the other graph", || states().1 == "running");
+    assert_eq!(states().0, "starting");
+    lab.write("may-start", "");
+    until("its start", || states().0 == "running");
+    node.weir(&["delete", "slow"]).ok();
+    node.weir(&["delete", "nat"]).ok();
+    node.end();
 }
 
 /// Graphs that send back what comes on a VLAN.
