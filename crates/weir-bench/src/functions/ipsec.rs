@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -14,18 +15,18 @@ use crate::Effort;
 use crate::ports::lab::Lab;
 use crate::references::process::{Folder, program, run};
 
-/// What the figures are called.
+/// Names of figures.
 const RATE: &str = "IPsec client, Mbit/s";
 const READY: &str = "IPsec client, ms until packets pass";
 const SIZE: &str = "IPsec client, MB of its image";
-/// The ways, in the order of columns.
-const WAYS: [&str; 3] = ["alone", "native", "container"];
+/// The kinds of client, in the order of columns.
+const KINDS: [&str; 3] = ["alone", "native", "container"];
 /// How long is waited for a tunnel.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Packets that the tunnel takes as they are.
 const SEGMENT: &str = "1240";
 
-/// What charon is told by both ends.
+/// The settings of charon at both ends.
 const SETTINGS: &str = "charon {
   load = random nonce openssl hmac kdf aes sha1 sha2 gcm kernel-libipsec kernel-netlink socket-default vici
   threads = 16
@@ -68,11 +69,12 @@ secrets { ike-server { id = vpn.example.org
 /// Starts charon with the configuration of a folder, and has it loaded.
 const RUN: &str = "#!/bin/sh
 export STRONGSWAN_CONF=$1/strongswan.conf SWANCTL_DIR=$1
-(until swanctl --load-all --noprompt --uri unix:///run/vici >/dev/null 2>&1; do sleep 0.05; done) &
+(until swanctl --load-all --noprompt --uri unix:///run/vici >/dev/null 2>&1; do sleep 0.05; done
+touch $1/loaded) &
 exec /usr/lib/ipsec/charon
 ";
 
-/// The container, which is told the same.
+/// The container, with the same settings.
 const MANIFEST: &str = "name: ipsec-box
 kind: container
 ports: [inside, outside]
@@ -112,7 +114,7 @@ impl Drop for Running {
     }
 }
 
-/// Measures all ways.
+/// Measures all kinds of client.
 pub(super) fn measure(
     effort: Effort,
     _: bool,
@@ -122,23 +124,23 @@ pub(super) fn measure(
     for (name, package) in [("iperf3", "iperf3"), ("swanctl", "strongswan-swanctl"), ("umoci", "umoci")] {
         program(name, package)?;
     }
-    for way in WAYS {
-        match through(way, effort) {
+    for kind in KINDS {
+        match through(kind, effort) {
             Ok(figures) => all.extend(figures),
-            Err(e) => skipped.push(format!("functions: the IPsec client {way}: {e:#}")),
+            Err(e) => skipped.push(format!("functions: the IPsec client {kind}: {e:#}")),
         }
     }
     Ok(())
 }
 
-fn through(way: &str, effort: Effort) -> Result<Vec<Figure>> {
-    let folder = Folder::new(&format!("ipsec-{way}"))?;
+fn through(kind: &str, effort: Effort) -> Result<Vec<Figure>> {
+    let folder = Folder::new(&format!("ipsec-{kind}"))?;
     let image = folder.path().join("images/ipsec-box");
     let (client, server) = (folder.path().join("client"), folder.path().join("server"));
     for (place, connection) in [(&client, CLIENT), (&server, SERVER)] {
         configure(place, connection)?;
     }
-    let size = match way {
+    let size = match kind {
         "container" => {
             fs::create_dir_all(&image)?;
             fs::write(image.join("function.yaml"), MANIFEST)?;
@@ -150,9 +152,9 @@ fn through(way: &str, effort: Effort) -> Result<Vec<Figure>> {
         _ => 0.0,
     };
     let images = folder.path().join("images");
-    let node = match way {
+    let node = match kind {
         "alone" => None,
-        way => Some(Node::start_with((way == "container").then_some(images.as_path()))?),
+        kind => Some(Node::start_with((kind == "container").then_some(images.as_path()))?),
     };
     let own = if node.is_none() { Some(Lab::new()?) } else { None };
     let lab = own.as_ref().or(node.as_ref().map(|n| &n.lab)).context("a network")?;
@@ -161,7 +163,7 @@ fn through(way: &str, effort: Effort) -> Result<Vec<Figure>> {
     let start = Instant::now();
     match &node {
         Some(node) => {
-            let says = if way == "native" { NATIVE } else { "name: ipsec-box" };
+            let says = if kind == "native" { NATIVE } else { "name: ipsec-box" };
             let sap = |name: &str| format!("type: interface, interface: {{if-name: {name}}}");
             node.apply(&[super::graph("vpn", &[(says, ["inside", "outside"])], &[sap("lan"), sap("wan")])])?;
         }
@@ -184,9 +186,9 @@ fn through(way: &str, effort: Effort) -> Result<Vec<Figure>> {
         let line = format!("iperf3 -c 10.20.0.1 -t {seconds} -M {SEGMENT} --json");
         rates.push(rate(&lab.exec("sender", &line)?)?);
     }
-    let mut figures = vec![figure(RATE, way, rates), figure(READY, way, [ready])];
+    let mut figures = vec![figure(RATE, kind, rates), figure(READY, kind, [ready])];
     if size > 0.0 {
-        figures.push(figure(SIZE, way, [size]));
+        figures.push(figure(SIZE, kind, [size]));
     }
     Ok(figures)
 }
@@ -211,6 +213,12 @@ fn hosts(lab: &Lab, running: &mut Running, server: &Path, folder: &Path) -> Resu
     lab.ip("sink", "link set lo up")?;
     lab.ip("sink", "addr add 10.20.0.1/24 dev lo")?;
     running.start(&mut charon(lab, "sink", server, folder))?;
+    let start = Instant::now();
+    // Before, it would refuse a client, which does not ask again.
+    while !server.join("loaded").exists() {
+        ensure!(start.elapsed() < PATIENCE, "the VPN server does not start");
+        sleep(Duration::from_millis(20));
+    }
     running.start(lab.command("sink", "iperf3").args(["-s", "-B", "10.20.0.1"]))
 }
 
@@ -254,9 +262,9 @@ pub(super) fn is_own(f: &Figure) -> bool {
     [RATE, READY, SIZE].contains(&f.what.as_str())
 }
 
-/// The figures as a table, a column for each way; nothing if there are none.
+/// The figures as a table, a column for each kind; nothing if there are none.
 pub(super) fn markdown(figures: &[Figure]) -> String {
-    let of = |what: &str, way: &str| figures.iter().find(|f| f.what == what && f.kind == way);
+    let of = |what: &str, kind: &str| figures.iter().find(|f| f.what == what && f.kind == kind);
     if !figures.iter().any(is_own) {
         return String::new();
     }
@@ -267,15 +275,15 @@ pub(super) fn markdown(figures: &[Figure]) -> String {
         .to_owned();
     for what in [RATE, READY, SIZE] {
         _ = write!(out, "| {} |", what.trim_start_matches("IPsec client, "));
-        for way in WAYS {
-            _ = write!(out, " {} |", of(what, way).map_or("–".to_owned(), |f| f.value.show(1)));
+        for kind in KINDS {
+            _ = write!(out, " {} |", of(what, kind).map_or("–".to_owned(), |f| f.value.show(1)));
         }
         out.push('\n');
     }
     _ = write!(out, "| of *alone* |");
-    for way in WAYS {
+    for kind in KINDS {
         let ratio =
-            of(RATE, way).zip(of(RATE, WAYS[0])).map(|(a, b)| a.value.median / b.value.median * 100.0);
+            of(RATE, kind).zip(of(RATE, KINDS[0])).map(|(a, b)| a.value.median / b.value.median * 100.0);
         _ = write!(out, " {} |", ratio.map_or("–".to_owned(), |r| format!("{r:.0} %")));
     }
     out.push('\n');
