@@ -93,7 +93,7 @@ pub struct KeyList {
     pub keys: Vec<Key>,
 }
 
-/// What a tenant is and may have.
+/// The settings of a tenant: what it is and may have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TenantSettings {
@@ -131,7 +131,7 @@ pub struct TenantList {
     pub tenants: Vec<Tenant>,
 }
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WhoAmI {
     /// Whether a login is asked for; without one, everyone is an operator.
@@ -157,7 +157,7 @@ pub struct WhoAmI {
     pub fingerprint: Option<String>,
 }
 
-/// What was changed, and what was refused.
+/// A list of audit records: changes, and refused requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuditList {
     /// Oldest first.

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a module has taken, from its beginning on. Numbers only grow, also when the node, its data plane or the controller end and begin again.
+/// The usage of a module, from its beginning on. Numbers only grow, also when the node, its data plane or the controller end and begin
+/// again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AccountingRecord {
     /// The request.
@@ -42,7 +43,7 @@ pub struct AccountingRecord {
     pub counted: u64,
 }
 
-/// What modules have taken.
+/// A list of accounting records of modules.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AccountingList {
     /// By request, in the order in which they came, and by module.

@@ -135,7 +135,7 @@ pub struct KindStatus {
     pub lack: Option<String>,
 }
 
-/// What there is, and what graphs may come to take of it.
+/// A resource: how much there is, and how much of it graphs may come to take.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ResourceUse {
     /// Bytes of memory.

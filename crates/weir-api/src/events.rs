@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::queries::Report;
 
-/// What happened.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {

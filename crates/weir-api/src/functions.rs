@@ -12,7 +12,7 @@ pub struct Inside {
     pub launch: serde_json::Value,
 }
 
-/// What a function is to do with packets (Scylla paper, figure 3).
+/// The wanted state of a function: what it does with packets (Scylla paper, figure 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Life {
@@ -37,7 +37,7 @@ pub struct FunctionLife {
     pub dropped: u64,
 }
 
-/// What a function is to do.
+/// A change of a function's state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LifeChange {
@@ -45,7 +45,7 @@ pub struct LifeChange {
     pub state: Life,
 }
 
-/// What a node does of a move, all at once. Parts come in the order of the fields.
+/// A step of a move at a node, done all at once. Parts come in the order of the fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MoveStep {
@@ -99,7 +99,7 @@ pub struct TakenState {
     pub last: bool,
 }
 
-/// What came of a step of a move.
+/// The result of a step of a move.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MoveStepDone {
     /// Packets that were awaited and have not come, by access point.
@@ -119,7 +119,7 @@ pub struct MoveStepDone {
     pub round: Option<String>,
 }
 
-/// What is to be done with a graph that its first packet starts.
+/// The wanted state of a graph that its first packet starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GraphLife {

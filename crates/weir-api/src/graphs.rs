@@ -41,7 +41,7 @@ fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 
-/// What a change did.
+/// The result of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Changed {
     /// The graph.
@@ -64,14 +64,14 @@ pub struct RemovedLater {
     pub reason: String,
 }
 
-/// What became of a list of documents, in its order.
+/// The results for a list of documents, in its order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AppliedList {
     /// One for each document.
     pub graphs: Vec<AppliedGraph>,
 }
 
-/// What became of one document of a list.
+/// The result for one document of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AppliedGraph {
     /// The graph.
@@ -89,7 +89,7 @@ pub struct AppliedGraph {
     pub warnings: Vec<String>,
 }
 
-/// What became of a graph.
+/// The outcome for a graph of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ListOutcome {

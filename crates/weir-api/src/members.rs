@@ -67,7 +67,7 @@ pub struct Certificate {
     pub chain: String,
 }
 
-/// What a token for nodes is to be.
+/// A request for a token by which nodes join.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRequest {
@@ -186,7 +186,7 @@ pub struct LinkSummary {
     pub back: LinkUse,
 }
 
-/// What goes over a link in one direction.
+/// The traffic over a link in one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LinkUse {
     /// What graphs may send there, in kbit/s, as far as they say it.
@@ -207,7 +207,7 @@ pub enum Encapsulation {
     WireGuard,
 }
 
-/// What the operator says of the link between two nodes.
+/// The operator's settings of the link between two nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSettings {
@@ -279,14 +279,14 @@ pub struct NodeChange {
     pub cordoned: bool,
 }
 
-/// What became of a node's graphs when it was drained.
+/// The outcome of a drain for the node's graphs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Drained {
     /// By identifier.
     pub graphs: Vec<DrainedGraph>,
 }
 
-/// What became of one graph.
+/// The outcome of a drain for one graph.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DrainedGraph {
     /// The graph.

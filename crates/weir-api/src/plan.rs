@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a change would do. Nothing of it was done.
+/// The effects that a change would have. Nothing of it was done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Plan {
     /// The graph.
@@ -92,7 +92,7 @@ pub struct OtherImage {
     pub why: String,
 }
 
-/// What would become of a graph.
+/// The effect of a change on a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
@@ -115,7 +115,7 @@ pub struct Changes {
     pub removed: Vec<String>,
 }
 
-/// What becomes of a table.
+/// The effect of a change on a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TableFate {
     /// `element.table`.
@@ -126,7 +126,7 @@ pub struct TableFate {
     pub kept: bool,
 }
 
-/// What a change does to the packets between access points.
+/// The effect of a change on the packets between access points.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Traffic {
     /// What would arrive and does not now.

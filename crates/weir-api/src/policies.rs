@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_auth::TenantKind;
 
-/// What is required, and of which graphs. Without `tenants` and `kind`: of all.
+/// A policy: its requirements, and the graphs that they are for. Without `tenants` and `kind`: all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicySettings {

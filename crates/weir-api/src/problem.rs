@@ -10,7 +10,7 @@ use weir_model::DocErrors;
 /// The media type of [`Problem`].
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// What went wrong, as a document (RFC 9457).
+/// A problem, as a document (RFC 9457).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// The HTTP status.
@@ -123,7 +123,7 @@ impl From<OverQuota> for Problem {
     }
 }
 
-/// What a response with a problem has among its extensions: the problem's detail, for logs.
+/// A problem's detail, in the extensions of a response, for logs.
 #[derive(Debug, Clone)]
 pub struct Detail(pub String);
 

@@ -10,7 +10,7 @@ pub const EVERY: (u64, u64) = (100, 86_400_000);
 /// The longest name of a query, in bytes.
 const MAX_NAME: usize = 128;
 
-/// What is measured.
+/// A measured quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
@@ -28,7 +28,7 @@ pub enum Measure {
     Lqm,
 }
 
-/// What to measure, and of what.
+/// A measurement: the quantity, and its subject.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
@@ -68,7 +68,7 @@ pub enum Relation {
     Eq,
 }
 
-/// What holds of a value, or does not.
+/// A condition on a value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Condition {
@@ -232,14 +232,14 @@ pub struct Reading {
     pub bytes: Option<u64>,
 }
 
-/// What was measured.
+/// A measured value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Measured {
     /// One for each thing that there is.
     pub readings: Vec<Reading>,
 }
 
-/// What a query has to say.
+/// A report of a query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Report {
     /// The query's name.

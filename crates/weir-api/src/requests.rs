@@ -29,7 +29,7 @@ impl Verdict {
     }
 }
 
-/// What was found about a requirement, or about the security rules for a module.
+/// The finding about a requirement, or about the security rules for a module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RequestFinding {
     /// The requirement as written; of a module's security `security MODULE REQUESTER`.

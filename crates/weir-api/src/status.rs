@@ -150,7 +150,7 @@ pub struct FunctionStatus {
     pub drops: Vec<DropCount>,
 }
 
-/// What passed an access point.
+/// The traffic of an access point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SapStatus {
     /// Its identifier.

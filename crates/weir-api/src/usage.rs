@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What graphs have taken.
+/// The usage of graphs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UsageList {
     /// By graph; at a controller once for each node that a graph is on.
     pub graphs: Vec<GraphUsage>,
 }
 
-/// What a graph has taken.
+/// The usage of a graph.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GraphUsage {
     /// The graph.
@@ -37,7 +37,7 @@ pub struct PlaneUsage {
     pub cycles: u64,
 }
 
-/// What a function has taken.
+/// The usage of a function.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FunctionUsage {
     /// The kind of function.
@@ -53,7 +53,7 @@ pub struct FunctionUsage {
     pub elements: BTreeMap<String, ElementUsage>,
 }
 
-/// What an element has taken.
+/// The usage of an element.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ElementUsage {
     /// Packets that passed, if it is a `Counter`.

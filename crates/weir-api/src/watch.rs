@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What to trace.
+/// A request for a trace.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TraceRequest {
@@ -15,7 +15,7 @@ pub struct TraceRequest {
     pub count: u32,
 }
 
-/// What to capture.
+/// A request for a capture.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CaptureRequest {

@@ -29,7 +29,7 @@ pub enum ObservationPoint<'a> {
     Function(Function<'a>),
 }
 
-/// What is asked for.
+/// An action that a caller asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action<'a> {
     /// Who one is.

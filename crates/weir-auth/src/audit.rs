@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::principal::{Principal, Role};
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
@@ -37,7 +37,7 @@ impl Outcome {
     }
 }
 
-/// Who did it.
+/// The author of an audited request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Who {
     /// The name.

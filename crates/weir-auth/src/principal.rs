@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::action::{Action, Function, Graph, ObservationPoint};
 use crate::key::Fingerprint;
 
-/// What somebody is.
+/// A role of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -41,7 +41,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// What a tenant is to the operator (change-d4.5.txt, section 2.2.4).
+/// The kind of a tenant, to the operator (change-d4.5.txt, section 2.2.4).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TenantKind {
@@ -92,7 +92,7 @@ pub enum Scope {
     },
 }
 
-/// Who asks.
+/// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Principal {
     name: String,

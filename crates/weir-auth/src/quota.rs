@@ -21,7 +21,7 @@ pub struct Quotas {
     pub requests: Option<u32>,
 }
 
-/// What a tenant has.
+/// The resources that a tenant has taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Usage {
     /// Graphs.

@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq;
 
 use crate::{NoRandom, random};
 
-/// What a secret is for.
+/// The purpose of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Use {

@@ -25,7 +25,7 @@ const MAX_ID: usize = 64;
 
 const HEADER: &str = r#"{"alg":"EdDSA","typ":"JWT"}"#;
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
     /// The fingerprint of the key that signed it.
@@ -138,7 +138,7 @@ pub struct Unverified<'t> {
     claims: Claims,
 }
 
-/// What a server expects of a token.
+/// The claims that a server expects of a token.
 #[derive(Debug, Clone, Copy)]
 pub struct Expected<'a> {
     /// Who the server is.

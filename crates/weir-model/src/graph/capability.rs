@@ -12,7 +12,7 @@ use crate::value::{Id, Size, VersionRange, is_false, one_or_list};
 /// What the data plane's own kind of function is called as well.
 const INLINE: (&str, &str) = ("inline", "click");
 
-/// What an image has to have to be chosen for a function. All that is given must hold.
+/// Constraints on the image that is chosen for a function. All that are given must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Constraints {

@@ -208,7 +208,7 @@ pub enum RunAs {
     Process,
 }
 
-/// What a function does with packets.
+/// The state of a function: what it does with packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FunctionState {

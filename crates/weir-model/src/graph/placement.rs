@@ -13,7 +13,7 @@ use crate::value::{Bandwidth, Delay, Id};
 /// Most sets of functions that are to be together, and most of those that are to be apart.
 const MAX_SETS: usize = 64;
 
-/// What becomes of a graph when a node of it is lost.
+/// The policy for a graph when a node of it is lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenLost {
@@ -24,7 +24,7 @@ pub enum WhenLost {
     Move,
 }
 
-/// What a graph asks of the nodes of a domain. A node by itself takes no notice.
+/// A graph's requirements of the nodes of a domain. A node by itself takes no notice.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(deny_unknown_fields)]

@@ -116,7 +116,7 @@ pub struct Match {
     pub filter: Option<Expr>,
 }
 
-/// What the outermost VLAN tag must be.
+/// A match of the outermost VLAN tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum VlanMatch {
     /// The packet has no tag; written `none`.
@@ -203,8 +203,8 @@ impl Match {
     }
 }
 
-/// What to do with a packet, as an OpenFlow action set (OpenFlow 1.3.5 section 5.10): the changes are made in the order of the fields
-/// here, then the packet leaves by every port of `output_to_port`.
+/// Actions on a packet, as an OpenFlow action set (OpenFlow 1.3.5 section 5.10): the changes are made in the order of the fields here, then
+/// the packet leaves by every port of `output_to_port`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Actions {

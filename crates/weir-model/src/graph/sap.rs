@@ -25,7 +25,7 @@ pub struct Sap {
     pub kind: SapKind,
 }
 
-/// What a service access point stands for.
+/// The kind of a service access point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum SapKind {

@@ -373,7 +373,7 @@ impl Reader {
     }
 }
 
-/// What a line is that begins outside of Click's brackets, strings and comments.
+/// The kind of a line that begins outside of Click's brackets, strings and comments.
 enum Kind<'a> {
     Click,
     Comment,

@@ -70,7 +70,7 @@ pub struct Requirement {
     pub position: Option<Position>,
 }
 
-/// What must hold.
+/// A condition that must hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Goal {
     /// Some packet that leaves `from` arrives at `to` and matches `filter` there, having passed the places of `via` in this order

@@ -174,7 +174,7 @@ fn place(line: &mut Line<'_>, what: &str) -> Result<Place, RequirementError> {
     Ok(place)
 }
 
-/// What stands between the places and the filter.
+/// The options between the places and the filter.
 #[derive(Default)]
 struct Options {
     via: Vec<Place>,

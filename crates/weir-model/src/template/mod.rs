@@ -111,7 +111,7 @@ impl PartialEq for Origin {
 
 impl Eq for Origin {}
 
-/// What runs a function.
+/// The implementation of a function: what runs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Implementation {
@@ -235,7 +235,7 @@ pub struct Param {
     pub doc: String,
 }
 
-/// What values a parameter takes.
+/// The type of a parameter's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ParamType {
@@ -272,7 +272,7 @@ pub struct Handler {
     pub doc: String,
 }
 
-/// What may be done with a handler.
+/// The permitted access to a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Access {
     /// Read.

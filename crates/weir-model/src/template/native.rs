@@ -21,7 +21,7 @@ pub(super) const MEMORY: u64 = 256 << 20;
 pub(super) const PROCESSES: u32 = 128;
 const MAX_PROCESSES: u32 = 1 << 20;
 
-/// What a native function needs.
+/// The needs of a native function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Native {

@@ -10,7 +10,7 @@ use crate::doc::{At, Reader};
 const MEMORY: u64 = 128 << 20;
 const THREADS: u32 = 64;
 
-/// What a function in a process of its own may take.
+/// The limits of a function in a process of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Process {

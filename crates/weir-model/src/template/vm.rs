@@ -16,7 +16,7 @@ const MEMORIES: [u64; 2] = [32 << 20, 1 << 40];
 const OTHER_MEMORY: u64 = 256 << 20;
 const MAX_PROCESSORS: u32 = 64;
 
-/// What a virtual machine runs, and how. Files stand beside this document, in its folder. In `arguments`, `$NAME` or `${NAME}` stands
+/// A virtual machine: what it runs, and how. Files stand beside this document, in its folder. In `arguments`, `$NAME` or `${NAME}` stands
 /// for the value of a parameter, and `$$` for `$`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -50,7 +50,7 @@ pub struct Vm {
     pub cpu: Option<u32>,
 }
 
-/// What runs the instructions of a guest.
+/// The accelerator that runs the instructions of a guest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {

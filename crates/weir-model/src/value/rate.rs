@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::error::{ValueError, quote};
 
-/// What passes in a second, in kbit/s; text form `100 Mbit/s`: a number with kbit/s, Mbit/s or Gbit/s (powers of 1,000).
+/// A bandwidth in kbit/s; text form `100 Mbit/s`: a number with kbit/s, Mbit/s or Gbit/s (powers of 1,000).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bandwidth(u64);
 

@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 class AccountingRecord(BaseModel):
     """
-    What a module has taken, from its beginning on. Numbers only grow, also when the node, its data plane or the controller end and begin again.
+    The usage of a module, from its beginning on. Numbers only grow, also when the node, its data plane or the controller end and begin
+    again.
     """
 
     began: Annotated[int, Field(ge=0)]
@@ -120,7 +121,7 @@ class Certificate(BaseModel):
 
 class Changed(BaseModel):
     """
-    What a change did.
+    The result of a change.
     """
 
     id: str
@@ -219,7 +220,7 @@ class DomainImage(BaseModel):
 
 class DrainedGraph(BaseModel):
     """
-    What became of one graph.
+    The outcome of a drain for one graph.
     """
 
     id: str
@@ -314,7 +315,7 @@ class ElementTime(BaseModel):
 
 class ElementUsage(BaseModel):
     """
-    What an element has taken.
+    The usage of an element.
     """
 
     bytes: Annotated[int, Field(ge=0)]
@@ -391,7 +392,7 @@ class FlowCache(BaseModel):
 
 class FunctionUsage(BaseModel):
     """
-    What a function has taken.
+    The usage of a function.
     """
 
     cpu: Annotated[int | None, Field(ge=0)] = None
@@ -569,7 +570,7 @@ class KindStatus(BaseModel):
 
 class LifeChange(BaseModel):
     """
-    What a function is to do.
+    A change of a function's state.
     """
 
     model_config = ConfigDict(
@@ -602,7 +603,7 @@ class LinkEnd(BaseModel):
 
 class LinkSettings(BaseModel):
     """
-    What the operator says of the link between two nodes.
+    The operator's settings of the link between two nodes.
     """
 
     model_config = ConfigDict(
@@ -653,7 +654,7 @@ class LinkStatus(BaseModel):
 
 class LinkUse(BaseModel):
     """
-    What goes over a link in one direction.
+    The traffic over a link in one direction.
     """
 
     measured: Annotated[int | None, Field(ge=0)] = None
@@ -773,7 +774,7 @@ class MoveRequest(BaseModel):
 
 class MoveStepDone(BaseModel):
     """
-    What came of a step of a move.
+    The result of a step of a move.
     """
 
     counted: dict[str, int] | None = None
@@ -980,7 +981,7 @@ class PlaneUsage(BaseModel):
 
 class Problem(BaseModel):
     """
-    What went wrong, as a document (RFC 9457).
+    A problem, as a document (RFC 9457).
     """
 
     detail: str
@@ -1003,7 +1004,7 @@ class Problem(BaseModel):
 
 class Question(BaseModel):
     """
-    What to measure, and of what.
+    A measurement: the quantity, and its subject.
     """
 
     model_config = ConfigDict(
@@ -1144,7 +1145,7 @@ class RenewRequest(BaseModel):
 
 class Report(BaseModel):
     """
-    What a query has to say.
+    A report of a query.
     """
 
     ended: bool | None = None
@@ -1163,7 +1164,7 @@ class Report(BaseModel):
 
 class SapStatus(BaseModel):
     """
-    What passed an access point.
+    The traffic of an access point.
     """
 
     id: str
@@ -1217,7 +1218,7 @@ class State(BaseModel):
 
 class TableFate(BaseModel):
     """
-    What becomes of a table.
+    The effect of a change on a table.
     """
 
     entries: Annotated[int, Field(ge=0)]
@@ -1258,7 +1259,7 @@ class TakenState(BaseModel):
 
 class TenantSettings(BaseModel):
     """
-    What a tenant is and may have.
+    The settings of a tenant: what it is and may have.
     """
 
     model_config = ConfigDict(
@@ -1291,7 +1292,7 @@ class Token(BaseModel):
 
 class TokenRequest(BaseModel):
     """
-    What a token for nodes is to be.
+    A request for a token by which nodes join.
     """
 
     model_config = ConfigDict(
@@ -1309,7 +1310,7 @@ class TokenRequest(BaseModel):
 
 class TraceRequest(BaseModel):
     """
-    What to trace.
+    A request for a trace.
     """
 
     model_config = ConfigDict(
@@ -1327,7 +1328,7 @@ class TraceRequest(BaseModel):
 
 class Traffic(BaseModel):
     """
-    What a change does to the packets between access points.
+    The effect of a change on the packets between access points.
     """
 
     altered: list[Flow]
@@ -1400,7 +1401,7 @@ class Unconfirmed(BaseModel):
 
 class Usage(BaseModel):
     """
-    What a tenant has.
+    The resources that a tenant has taken.
     """
 
     cpu: Annotated[int, Field(ge=0)]
@@ -1445,7 +1446,7 @@ class Welcome(BaseModel):
 
 class Who(BaseModel):
     """
-    Who did it.
+    The author of an audited request.
     """
 
     address: str | None = None
@@ -1472,7 +1473,7 @@ class Who(BaseModel):
 
 class WhoAmI(BaseModel):
     """
-    Who asks.
+    The caller of a request.
     """
 
     fingerprint: str | None = None
@@ -1508,7 +1509,7 @@ class WhoAmI(BaseModel):
 
 class AccountingList(BaseModel):
     """
-    What modules have taken.
+    A list of accounting records of modules.
     """
 
     records: list[AccountingRecord]
@@ -1519,7 +1520,7 @@ class AccountingList(BaseModel):
 
 class AppliedGraph(BaseModel):
     """
-    What became of one document of a list.
+    The result for one document of a list.
     """
 
     id: str
@@ -1543,7 +1544,7 @@ class AppliedGraph(BaseModel):
 
 class AppliedList(BaseModel):
     """
-    What became of a list of documents, in its order.
+    The results for a list of documents, in its order.
     """
 
     graphs: list[AppliedGraph]
@@ -1569,7 +1570,7 @@ class Capability(BaseModel):
 
 class CaptureRequest(BaseModel):
     """
-    What to capture.
+    A request for a capture.
     """
 
     model_config = ConfigDict(
@@ -1664,7 +1665,7 @@ class Choice(BaseModel):
 
 class Condition(BaseModel):
     """
-    What holds of a value, or does not.
+    A condition on a value.
     """
 
     model_config = ConfigDict(
@@ -1754,7 +1755,7 @@ class DeviceStatus(BaseModel):
 
 class Drained(BaseModel):
     """
-    What became of a node's graphs when it was drained.
+    The outcome of a drain for the node's graphs.
     """
 
     graphs: list[DrainedGraph]
@@ -1837,7 +1838,7 @@ class Event(BaseModel):
         "notice",
     ]
     """
-    What happened.
+    An event at a controller's end of a connection.
     """
     node: str | None = None
     """
@@ -2029,7 +2030,7 @@ class GraphSummary(State):
 
 class GraphUsage(BaseModel):
     """
-    What a graph has taken.
+    The usage of a graph.
     """
 
     functions: dict[str, FunctionUsage]
@@ -2267,7 +2268,7 @@ class LinkSummary(BaseModel):
 
 class Measured(BaseModel):
     """
-    What was measured.
+    A measured value.
     """
 
     readings: list[Reading]
@@ -2278,7 +2279,7 @@ class Measured(BaseModel):
 
 class MoveStep(BaseModel):
     """
-    What a node does of a move, all at once. Parts come in the order of the fields.
+    A step of a move at a node, done all at once. Parts come in the order of the fields.
     """
 
     model_config = ConfigDict(
@@ -2348,7 +2349,7 @@ class NewKey(BaseModel):
 
 class Plan(BaseModel):
     """
-    What a change would do. Nothing of it was done.
+    The effects that a change would have. Nothing of it was done.
     """
 
     action: Literal["create", "change", "none"]
@@ -2392,7 +2393,7 @@ class Plan(BaseModel):
 
 class PolicySettings(BaseModel):
     """
-    What is required, and of which graphs. Without `tenants` and `kind`: of all.
+    A policy: its requirements, and the graphs that they are for. Without `tenants` and `kind`: all.
     """
 
     model_config = ConfigDict(
@@ -2490,7 +2491,7 @@ class Record(BaseModel):
 
 class RequestFinding(BaseModel):
     """
-    What was found about a requirement, or about the security rules for a module.
+    The finding about a requirement, or about the security rules for a module.
     """
 
     packet: str | None = None
@@ -2513,7 +2514,7 @@ class RequestFinding(BaseModel):
 
 class ResourceUse(BaseModel):
     """
-    What there is, and what graphs may come to take of it.
+    A resource: how much there is, and how much of it graphs may come to take.
     """
 
     cpu: Share
@@ -2629,7 +2630,7 @@ class TenantList(BaseModel):
 
 class UsageList(BaseModel):
     """
-    What graphs have taken.
+    The usage of graphs.
     """
 
     graphs: list[GraphUsage]
@@ -2640,7 +2641,7 @@ class UsageList(BaseModel):
 
 class AuditList(BaseModel):
     """
-    What was changed, and what was refused.
+    A list of audit records: changes, and refused requests.
     """
 
     records: list[Record]

@@ -7,7 +7,7 @@ use crate::error::quote;
 use crate::graph::{Function, PortRef, Sap};
 use crate::value::Name;
 
-/// What rules may refer to.
+/// The names that rules may refer to.
 pub(super) struct Index<'a> {
     pub functions: &'a [Function],
     pub saps: &'a [Sap],
