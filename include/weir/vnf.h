@@ -30,7 +30,7 @@ typedef enum {
   UDP = 17,
 } VnfProtocol;
 
-// What callbacks are registered for.
+// An event of a connection, for which callbacks are registered.
 typedef enum {
   // Data has come.
   READ = 1,
@@ -54,7 +54,7 @@ typedef enum {
   CHECKCACHE = 3,
 } VnfLocation;
 
-// What happened to a replica.
+// An event of a replica.
 typedef enum {
   // It is there.
   ADD = 1,
@@ -130,7 +130,7 @@ typedef enum {
   VNF_DIFFERS = -10025,
 } VnfError;
 
-// What a connection does when something happens.
+// A callback for an event of a connection.
 //
 // connection: its number, or 0 if there is none.
 // request: the request object that was linked to the connection before all others that still are, or NULL.
@@ -139,14 +139,14 @@ typedef enum {
 // error: 0, or why the ERROR callback was called (a VnfError, or minus errno).
 typedef void (*VnfCallback)(int connection, void *request, char *packet, size_t length, int error);
 
-// What is called when setData is done. The key is valid until it returns; error is 0 or a VnfError (see setData).
+// A callback for the end of setData. The key is valid until it returns; error is 0 or a VnfError (see setData).
 typedef void (*VnfSetCallback)(int connection, const void *key, size_t key_size, void *request, int error);
 
-// What is called when getData or compareAndSetData is done. Key and value are valid until it returns, the value longer if setKeyDNE keeps
+// A callback for the end of getData or compareAndSetData. Key and value are valid until it returns, the value longer if setKeyDNE keeps
 // it; error is 0 or a VnfError. The value is NULL if there is none.
 typedef void (*VnfGetCallback)(int connection, const void *key, size_t key_size, const void *value, size_t size, void *request, int error);
 
-// What is called when a replica comes or goes: ADD or REMOVE, the name of the function that it is a replica of, its address, and one of
+// A callback for a replica that comes or goes: ADD or REMOVE, the name of the function that it is a replica of, its address, and one of
 // VnfReason. The strings are valid until it returns.
 typedef void (*VnfNotice)(int task, const char *vnf_name, const char *vnf_ip_address, int event);
 

@@ -128,7 +128,7 @@ impl FromStr for PortCounts {
     }
 }
 
-/// Who moves the packets through a port.
+/// The kind of a port: push, pull or agnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// The upstream element hands packets over.

@@ -58,7 +58,7 @@ pub(crate) fn flatten(program: &Program, options: &Options<'_>, report: &mut Rep
     flattener.flat
 }
 
-/// What wires lead to.
+/// The kind of a node that wires lead to.
 #[derive(Debug)]
 enum NodeKind {
     /// Index of an element in the flat graph.

@@ -9,7 +9,7 @@ use crate::scan::{
 };
 use crate::source::{LineMark, Loc};
 
-/// What a token is.
+/// A kind of token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Tok {
     /// Letters, digits, `_`, `@` and inner slashes. Also numbers.
@@ -232,7 +232,7 @@ fn starts_directive(s: &[u8], i: usize) -> bool {
     at(s, i) == b'#' && (i == 0 || matches!(at(s, i - 1), b'\n' | b'\r'))
 }
 
-/// What stands at a place in a configuration string.
+/// A lexical unit of a configuration string.
 enum Step {
     /// The parenthesis that ends it.
     Close,

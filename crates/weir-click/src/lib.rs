@@ -94,7 +94,7 @@ const MAX_STEPS: usize = 1 << 22;
 /// Finds the text of a library by the name in `require(library NAME)`.
 pub type LoadLibrary<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
-/// What [`parse_with`] may be told.
+/// Options of [`parse_with`].
 #[derive(Clone)]
 pub struct Options<'a> {
     /// Values for parameters of the whole configuration, without `$`; they go before its own `define`s.

@@ -10,7 +10,7 @@ use crate::lexer::{Lexer, Tok, Token};
 use crate::source::{Loc, Source, Sources};
 use crate::{MAX_NODES_WRITTEN, MAX_PORTS_WRITTEN, Options};
 
-/// What the parser found in all texts.
+/// The result of parsing all texts.
 pub(crate) struct Parsed {
     pub statements: Vec<Statement>,
     pub requirements: Vec<String>,
@@ -42,7 +42,7 @@ pub(crate) fn parse(file_name: &str, text: &str, options: &Options<'_>, report: 
     Parsed { statements, requirements: parser.requirements, sources: parser.sources }
 }
 
-/// What the statements being parsed are in.
+/// The construct around the statements that are being parsed.
 #[derive(Clone, Copy, PartialEq)]
 enum Enclosed {
     File,

@@ -44,7 +44,7 @@ struct Resolver<'a> {
     open: Vec<String>,
 }
 
-/// What a node of a list is, before the list's elements are declared.
+/// A node of a list, before the list's elements are declared.
 enum Resolved {
     Implicit(usize),
     Group {

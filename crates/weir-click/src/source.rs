@@ -36,7 +36,7 @@ pub(crate) struct Loc {
     pub offset: u32,
 }
 
-/// What a `# LINE "FILE"` directive says about the physical line after it.
+/// A `# LINE "FILE"` directive, about the physical line after it.
 #[derive(Debug)]
 pub(crate) struct LineMark {
     /// Offset of the first byte that the directive does not cover.

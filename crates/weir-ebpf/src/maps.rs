@@ -21,7 +21,7 @@ pub enum MapKind {
     LpmTrie = 11,
 }
 
-/// What a map is for.
+/// The purpose of a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// A table of the program.

@@ -23,7 +23,7 @@ pub struct Usage {
     pub expires: bool,
 }
 
-/// What is known of a program's values.
+/// The uses of a program's values.
 pub struct Usages {
     /// By table.
     pub tables: Vec<Usage>,

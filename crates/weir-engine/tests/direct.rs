@@ -114,7 +114,7 @@ fn until(what: &str, holds: impl FnMut() -> bool) {
 
 const BOTH: &str = "DirectLink(LEFT, RIGHT); DirectLink(RIGHT, LEFT);";
 
-/// What passes in one direction.
+/// The traffic of one direction.
 #[derive(Default)]
 struct Direction {
     /// Packets that the sender gave to its port.

@@ -9,7 +9,7 @@ use super::{Expr, IpVersion, Layer, Prim, protocol_name};
 use crate::text::ValueError;
 use weir_net::EtherAddr;
 
-/// What a primitive tests.
+/// The kind of a primitive, by what it tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Host,

@@ -42,7 +42,7 @@ pub enum Mode {
     Generic,
 }
 
-/// What a program is for.
+/// The hook that a program is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hook {
     /// Frames that an interface receives, before anything is done with them.
@@ -189,7 +189,7 @@ pub struct Program {
     hook: Hook,
 }
 
-/// What a program did with a packet.
+/// The result of a program's run on a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
     /// What it returned.

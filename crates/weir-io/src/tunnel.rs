@@ -30,7 +30,7 @@ const QUEUE_BYTES: i32 = 8 << 20;
 /// Bytes that the kernel lets wait to be sent.
 const SEND_BYTES: usize = 4 << 20;
 
-/// What carries the packets of tunnels.
+/// The protocol that carries the packets of tunnels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
     /// GRE (IP protocol 47).

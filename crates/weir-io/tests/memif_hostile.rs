@@ -14,7 +14,7 @@ use weir_io::memif::MemifPort;
 use weir_io::{Port, PortError, PortStats};
 use weir_packet::Packet;
 
-/// What a lie has led to.
+/// The outcome of a lie.
 struct Outcome {
     /// What the peer was told, or `open`.
     told: String,

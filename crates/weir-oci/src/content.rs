@@ -27,7 +27,7 @@ pub(crate) enum Document {
 
 /// Reads a document of either kind.
 pub(crate) fn document(image: &str, bytes: &[u8]) -> Result<Document, Error> {
-    /// What tells them apart.
+    /// The field that distinguishes manifests from indexes.
     #[derive(Deserialize)]
     struct Kind {
         manifests: Option<serde_json::Value>,

@@ -46,7 +46,7 @@ pub struct Root {
     pub user: User,
 }
 
-/// What is kept beside the files.
+/// The metadata that is kept beside the files.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     config: Config,

@@ -69,7 +69,7 @@ pub(crate) fn unpack(root: &Path, layers: Vec<File>, user: &str) -> io::Result<U
     thread.join().map_err(|_| io::Error::other("internal error: unpacking failed"))?
 }
 
-/// What may still be unpacked.
+/// The bytes and files that may still be unpacked.
 struct Budget {
     bytes: u64,
     files: u64,

@@ -20,7 +20,7 @@ pub use switch::{Switch, run};
 pub use target::{BadTarget, Target};
 pub use tls::{Files as TlsFiles, TlsError};
 
-/// What a switch does while none of its controllers is there.
+/// The fail mode of a switch: what it does while none of its controllers is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fail {
     /// It goes on by the entries that it has.
@@ -30,7 +30,7 @@ pub enum Fail {
     Standalone,
 }
 
-/// What a switch is.
+/// Options of a switch.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Its interfaces: the first is port 1.

@@ -7,7 +7,7 @@ use crate::oxm::{Field, FieldValue, Oxm};
 use crate::wire::{AlignedBytes, Reader, Wire};
 
 choice! {
-    /// What is done to a packet.
+    /// An action on a packet.
     pub enum Action: u16 {
         /// Send it.
         0 "output" Output(Output),
@@ -121,7 +121,7 @@ fn set_code(e: &DecodeError) -> crate::error::ErrorCode {
 }
 
 choice! {
-    /// What an entry does with packets that match.
+    /// An instruction of an entry for packets that match.
     pub enum Instruction: u16 {
         /// Go on in a later table.
         1 "goto_table" GotoTable(TableId),

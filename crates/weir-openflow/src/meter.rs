@@ -57,7 +57,7 @@ record! {
 }
 
 choice! {
-    /// What is done to packets above a rate.
+    /// A band of a meter: an action on packets above a rate.
     pub enum MeterBand: u16 {
         /// They are dropped.
         1 "drop" Drop(Band),

@@ -12,11 +12,11 @@ use crate::wire::{Bytes, Reader, Wire};
 macro_rules! multiparts {
     ($($(#[$doc:meta])* $n:literal $text:literal $variant:ident $(asks $ask:ty)?, answers $reply:ty;)*) => {
         choice! {
-            /// What is asked.
+            /// The body of a multipart request.
             pub enum MultipartRequest: u16 { $($(#[$doc])* $n $text $variant $(($ask))?,)* }
         }
         choice! {
-            /// What is answered.
+            /// The body of a multipart reply.
             pub enum MultipartReply: u16 { $($(#[$doc])* $n $text $variant($reply),)* }
         }
 
@@ -109,7 +109,7 @@ pub struct Part<T> {
     pub body: T,
 }
 
-/// What requests and replies have in common.
+/// The common part of multipart requests and replies.
 pub(crate) trait Multipart: Sized {
     fn kind(&self) -> u16;
     fn read_body(kind: u16, r: &mut Reader<'_>) -> Result<Option<Self>, DecodeError>;

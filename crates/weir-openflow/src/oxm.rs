@@ -18,7 +18,7 @@ pub const OPENFLOW_BASIC: u16 = 0x8000;
 /// The class of experimenters' fields, whose number follows the header.
 pub const EXPERIMENTER: u16 = 0xffff;
 
-/// What a field is to be: of the specification, with its value, or of another class, which is passed on as it is.
+/// A match field: of the specification, with its value, or of another class, which is passed on as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Oxm {
     /// A field of the specification.

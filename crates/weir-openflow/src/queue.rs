@@ -35,7 +35,7 @@ record! {
 }
 
 choice! {
-    /// What is known of a queue.
+    /// A property of a queue.
     pub enum QueueProperty: u16 {
         /// The rate that it has for sure.
         1 "min_rate" MinRate(QueueRate),

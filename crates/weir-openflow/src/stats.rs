@@ -202,7 +202,7 @@ record! {
 }
 
 record! {
-    /// What a group did.
+    /// Counters of a group.
     sized 0 text crate::text::group_stats =>
     pub struct GroupStats {
         @pad 4;

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::choices::Choices;
 use crate::error::{DecodeError, ErrorCode};
 
-/// What a part of a message does. The macros of [`crate::describe`] implement it from descriptions.
+/// A part of a message that can be read and written. The macros of [`crate::describe`] implement it from descriptions.
 pub(crate) trait Wire: Sized {
     /// Where a part that stands in a list says its own length (`u16`), in bytes from its start.
     const LENGTH_AT: Option<usize> = None;

@@ -9,7 +9,7 @@ use weir_openflow::{ErrorCode, GroupId, Match, PortNo};
 
 use crate::parse::{MPLS, MPLS_MULTICAST, PBB};
 
-/// What is known of packets where an action is done: of the match, and what actions before it changed.
+/// Knowledge about packets where an action is done: of the match, and of what actions before it changed.
 #[derive(Debug, Clone)]
 struct Known<'a> {
     matching: &'a Match,

@@ -32,7 +32,7 @@ impl Clone for Work {
     }
 }
 
-/// What a sum covers of the bytes that changed.
+/// The part of the changed bytes that a checksum covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Covered {
     /// The header of IPv4.

@@ -12,7 +12,7 @@ use weir_openflow::{ErrorCode, GroupId, Match, MeterId, PortNo, TableId};
 
 use crate::key::Pattern;
 
-/// What is done to a packet, in the order of section 5.9.
+/// The actions on a packet, in the order of section 5.9.
 #[derive(Debug, Default)]
 pub struct Program {
     /// Through this meter first.

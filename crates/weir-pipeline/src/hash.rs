@@ -12,7 +12,7 @@ use rustc_hash::FxHasher;
 #[derive(Default, Clone)]
 pub struct Mixed(FxHasher);
 
-/// What makes it.
+/// The builder of [`Mixed`] hashers.
 pub type Build = BuildHasherDefault<Mixed>;
 
 impl Hasher for Mixed {

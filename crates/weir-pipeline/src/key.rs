@@ -87,7 +87,7 @@ impl Key {
     }
 }
 
-/// What a match looks for.
+/// The pattern of a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Pattern {
     /// Which bits count.

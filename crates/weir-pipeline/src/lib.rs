@@ -55,7 +55,7 @@ pub const MAX_METERS: usize = 4096;
 /// More effects than this should not wait.
 const MANY_EFFECTS: usize = 256;
 
-/// What a switch is.
+/// Options of a switch.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Its address, in the lower 48 bits.
@@ -68,7 +68,7 @@ pub struct Options {
     pub version: String,
 }
 
-/// What is to be done outside.
+/// An effect outside of the pipeline, for the caller to bring about.
 #[derive(Debug)]
 pub enum Effect {
     /// A packet leaves.
@@ -87,7 +87,7 @@ pub enum Effect {
     },
 }
 
-/// What controllers hear beside a packet.
+/// The reason and data that controllers get with a packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Upcall {
     reason: PacketInReason,

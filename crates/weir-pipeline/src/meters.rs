@@ -36,7 +36,7 @@ struct Band {
     bytes: u64,
 }
 
-/// What a meter says of a packet.
+/// The verdict of a meter on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It is below all rates.

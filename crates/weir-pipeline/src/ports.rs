@@ -20,7 +20,7 @@ pub struct Port {
     pub(crate) tx: Counts,
 }
 
-/// What a port did in one direction.
+/// Counters of a port in one direction.
 #[derive(Debug, Default)]
 pub struct Counts {
     pub packets: u64,

@@ -18,7 +18,7 @@ fn counted(p: &mut Pipeline, now: Time) -> u32 {
     }
 }
 
-/// What happens to a switch.
+/// An event at a switch.
 #[derive(Debug, Clone)]
 enum Step {
     /// A message that these choices lead to.

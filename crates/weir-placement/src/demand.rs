@@ -63,7 +63,7 @@ pub struct Flow {
     pub bandwidth: u64,
 }
 
-/// What a demand is made of.
+/// The specification that a demand is made from.
 #[derive(Debug, Clone, Default)]
 pub struct Spec {
     /// At least one.

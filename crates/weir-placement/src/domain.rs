@@ -33,7 +33,7 @@ pub struct Placement {
     pub delay: u32,
 }
 
-/// What is wrong with a call.
+/// A wrong call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum DomainError {
     /// No such service, or no longer.
@@ -79,7 +79,7 @@ pub(crate) struct Host {
     pub cordoned: bool,
 }
 
-/// What runs.
+/// A service that runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Service {
     pub demand: Demand,

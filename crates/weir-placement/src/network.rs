@@ -34,7 +34,7 @@ pub struct Server {
     pub kinds: u64,
 }
 
-/// What stands at a vertex.
+/// A vertex of the network: a server or a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Vertex {
     /// Runs modules.

@@ -47,7 +47,7 @@ enum Method {
     Paper(Box<Paper>),
 }
 
-/// What became of a service whose vertex failed.
+/// The outcome for a service whose vertex failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moved {
     /// The service: it keeps its number.

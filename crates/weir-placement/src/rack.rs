@@ -19,7 +19,7 @@ pub(crate) struct Found {
     pub at: [u8; MAX_MODULES],
 }
 
-/// What is free on the rack's servers while a service is fitted in.
+/// The free resources of the rack's servers while a service is fitted in.
 #[derive(Debug, Clone)]
 pub(crate) struct Scratch {
     cpu: [i32; RACK],

@@ -91,7 +91,7 @@ pub struct Explanation {
     pub modules: Vec<Verdicts>,
 }
 
-/// What the servers say to a module.
+/// The servers' reasons against a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdicts {
     /// Every server.

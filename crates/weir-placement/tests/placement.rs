@@ -53,7 +53,7 @@ fn module(cpu: u32, memory: u32) -> Module {
     Module { cpu, memory, ..Module::default() }
 }
 
-/// What is free on servers and links, and what runs.
+/// The free resources of servers and links, and the services that run.
 type State = (Vec<(u32, u32, u64)>, Vec<u64>, Vec<Placement>);
 
 fn state(domain: &Domain) -> State {

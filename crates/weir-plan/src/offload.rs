@@ -8,7 +8,7 @@ use weir_ir::program::{BlockId, End, Program};
 use crate::fast::Fast;
 use crate::plan::{Dest, Part, Plan};
 
-/// What becomes of the packets of one interface.
+/// The offload of one interface: what becomes of its packets.
 #[derive(Debug, Clone)]
 pub struct Offload {
     /// The element that receives them.

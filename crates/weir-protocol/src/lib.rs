@@ -40,7 +40,7 @@ pub struct Request {
     pub command: Command,
 }
 
-/// What the control side asks for.
+/// A command of the control side.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Command {
@@ -200,7 +200,7 @@ pub enum Command {
     Shutdown,
 }
 
-/// What the data plane answers.
+/// A reply of the data plane.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
@@ -227,7 +227,7 @@ pub enum Reply {
     },
 }
 
-/// What a command gives.
+/// The result of a command.
 #[allow(clippy::large_enum_variant, reason = "an answer is made, written down and gone")]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]

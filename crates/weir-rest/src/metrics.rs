@@ -13,7 +13,7 @@ use crate::usage::{cpu_of, resident};
 pub const CONTENT_TYPE: (HeaderName, &str) =
     (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
 
-/// What a metric is.
+/// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// It only grows, and begins again at 0 with what it counts.

@@ -41,7 +41,7 @@ const TENANT: &str = "t";
 const OF_TENANT: usize = 3;
 const QUOTA: u32 = 2;
 
-/// What came of a run.
+/// The report of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// What happened, line by line.

@@ -9,7 +9,7 @@ use weir_store::shared::Log;
 /// So many changes behind a snapshot are worth another one.
 const LONG: u64 = 100;
 
-/// What is lost on its way.
+/// The message that is lost between client and etcd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
     /// The next request to write.

@@ -24,7 +24,7 @@ pub struct Held {
     pub state: Option<u32>,
 }
 
-/// What a function does with packets.
+/// The state of a function: what it does with packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
     /// It processes them.
@@ -50,7 +50,7 @@ fn life(document: &Value, before: Option<Life>) -> Option<Life> {
     })
 }
 
-/// What outlives the daemon.
+/// The state that outlives the daemon.
 #[derive(Debug, Clone, Default)]
 pub struct Disk {
     /// Graphs by identifier.
@@ -72,7 +72,7 @@ pub struct Node {
     pub old: Disk,
 }
 
-/// What a request changed.
+/// The changes that a request made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Effect {
     /// The graph.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// What a task is about.
+/// The subject of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum About {
     /// A client's request, by the graph.
@@ -21,7 +21,7 @@ pub enum About {
     Old,
 }
 
-/// What comes of it: text for the history.
+/// The body of a task. Its output is text for the history.
 type Future = Pin<Box<dyn std::future::Future<Output = String>>>;
 
 struct Task {

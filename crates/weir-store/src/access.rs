@@ -26,7 +26,7 @@ CREATE TABLE IF NOT EXISTS join_tokens (hash BLOB PRIMARY KEY, expires INTEGER N
 CREATE TABLE IF NOT EXISTS audit (id INTEGER PRIMARY KEY AUTOINCREMENT, record TEXT NOT NULL) STRICT;
 ";
 
-/// What a key or a tenant is in the way of.
+/// A conflict of a key or a tenant with what is stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Taken {
     /// The name.

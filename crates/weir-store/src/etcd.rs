@@ -28,7 +28,7 @@ pub struct NoAddress(String);
 #[error("etcd does not answer: {0}")]
 pub struct NoAnswer(pub String);
 
-/// What an answer is, or why there is none.
+/// An answer, or the reason why there is none.
 pub type Answer<T> = Result<T, NoAnswer>;
 
 /// A key and its value.
@@ -51,7 +51,7 @@ pub enum If<'a> {
     Is(&'a str, &'a str),
 }
 
-/// What a transaction does.
+/// An operation of a transaction.
 #[derive(Debug, Clone, Copy)]
 pub enum Do<'a> {
     /// Writes a key.

@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS history (
 CREATE INDEX IF NOT EXISTS unconfirmed ON history (graph) WHERE until IS NOT NULL;
 ";
 
-/// Who changes a graph, and why.
+/// The author of a change of a graph, and the reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Note {
     /// Who; the daemon itself if there is nobody.

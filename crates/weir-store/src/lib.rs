@@ -71,7 +71,7 @@ pub enum StoreError {
     },
 }
 
-/// What a store of a kind has for tables.
+/// The tables of a kind of store.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {
     /// The version of the tables, SQLite's `user_version`, at least 1.
@@ -94,7 +94,7 @@ pub struct Database {
     copy: Option<shared::Copy>,
 }
 
-/// What a store gives.
+/// The result of an operation of a store.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 impl Database {

@@ -23,7 +23,7 @@ pub trait Log: Debug + Send + Sync {
     fn append(&self, index: u64, change: &str) -> std::result::Result<(), String>;
 }
 
-/// What a copy knows of the log.
+/// A copy's state of the log.
 #[derive(Debug, Default)]
 pub(crate) struct Copy {
     applied: AtomicU64,

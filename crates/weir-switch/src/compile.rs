@@ -16,7 +16,7 @@ use crate::hash::hash;
 use crate::lsi0::{Attachment, Base, HostInterface, Part, Tunnel, WireGuard, host_interface};
 use crate::rule::{Action, FlowRule};
 
-/// What a service graph becomes.
+/// The result of compiling a service graph: ports, flow rules and functions, as data.
 #[derive(Debug, Clone)]
 pub struct GraphPlan {
     /// Its access points.
@@ -109,7 +109,7 @@ pub struct Port {
     pub end: PortEnd,
 }
 
-/// What is at a port of the graph-LSI.
+/// The peer of a port of the graph-LSI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortEnd {
     /// The access point of this number.

@@ -37,7 +37,7 @@ fn program(e: &FlowTable, b: &mut Builder) {
     }
 }
 
-/// What is done with packets of one input.
+/// The rules for packets of one input.
 struct Input<'a> {
     /// The lists of actions of its rules, each once.
     actions: Vec<&'a [Action]>,

@@ -17,7 +17,7 @@ use weir_net::WireGuardKey;
 
 use crate::hash::hash;
 
-/// What access points are parts of. Each has an LSI-0 of its own.
+/// The base of access points. Each has an LSI-0 of its own.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Base {
     /// An interface of the node.
@@ -53,7 +53,7 @@ pub struct HostInterface {
     pub mtu: u32,
 }
 
-/// What is encrypted for another node. The VXLAN tunnels inside have their usual port.
+/// Encryption of the traffic to another node. The VXLAN tunnels inside have their usual port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WireGuard {
     /// The address of this node.

@@ -75,7 +75,7 @@ pub fn pin_of(pem: &str) -> Result<Pin, TlsError> {
     chain.last().map(Pin::of).ok_or_else(|| TlsError::bad("a certificate")("there is none".into()))
 }
 
-/// What a node is called in its certificates.
+/// The name of a node in its certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeName {
     /// Its name.

@@ -54,7 +54,7 @@ impl TlsError {
     }
 }
 
-/// What a client knows an authority, or a certificate that stands alone, by: the SHA-256 of its DER form.
+/// A pin: the SHA-256 of the DER form of an authority's certificate, or of one that stands alone, by which a client knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pin([u8; 32]);
 

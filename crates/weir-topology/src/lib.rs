@@ -105,7 +105,7 @@ pub struct NetBox {
     pub position: Option<Position>,
 }
 
-/// What a box is.
+/// The kind of a box.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BoxKind {
     /// Where traffic begins and ends.
@@ -157,7 +157,7 @@ pub struct Firewall {
     pub rules: FirewallRules,
 }
 
-/// What passes a firewall.
+/// The rules of a firewall: what passes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FirewallRules {
     /// The first rule that matches decides; what none matches is denied.

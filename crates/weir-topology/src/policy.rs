@@ -8,7 +8,7 @@ use weir_model::ValueError;
 use weir_model::doc::did_you_mean;
 use weir_model::value::IpPrefix;
 
-/// Who asks for processing.
+/// A kind of requester of processing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Requester {
     /// Somebody outside, for example a content provider.
@@ -30,7 +30,7 @@ pub struct Policy {
     pub operator: Rules,
 }
 
-/// What modules of one requester may do. A packet must keep all three rules; within a rule, one entry suffices.
+/// The rules for modules of one requester. A packet must keep all three; within a rule, one entry suffices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     /// What the modules may receive.
@@ -82,7 +82,7 @@ pub enum SendTo {
     Anything,
 }
 
-/// What to do with a request of which nothing is proved.
+/// The policy for a request of which nothing is proved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Inconclusive {
     /// Refuse it.

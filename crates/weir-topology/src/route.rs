@@ -52,7 +52,7 @@ pub struct Route {
     pub action: RouteAction,
 }
 
-/// What a route does.
+/// The action of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteAction {
     /// Forwards to one of these; with several, a hash chooses, so that any may be chosen. Never empty.

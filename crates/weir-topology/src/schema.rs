@@ -134,7 +134,7 @@ enum Sources {
     Any,
 }
 
-/// What a switch does with frames to unknown addresses.
+/// The policy of a switch for frames to unknown addresses.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "kebab-case")]
 enum Unknown {
@@ -235,7 +235,7 @@ pub(crate) struct OwnerForm {
     registered: Option<OneOrList<IpPrefix>>,
 }
 
-/// What an owner is.
+/// The role of an owner.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "kebab-case")]
 enum Role {
@@ -244,7 +244,7 @@ enum Role {
     Operator,
 }
 
-/// What modules may do, by who asked for them.
+/// The rules for modules, by who asked for them.
 #[derive(JsonSchema)]
 #[schemars(rename = "Policy", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct PolicyForm {
@@ -256,7 +256,7 @@ pub(crate) struct PolicyForm {
     operator: Option<RulesForm>,
 }
 
-/// What modules of one requester may do.
+/// The rules for modules of one requester.
 #[derive(JsonSchema)]
 #[schemars(rename = "PolicyRules", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct RulesForm {

@@ -21,7 +21,7 @@ pub struct SwitchPort {
     pub vlans: PortVlans,
 }
 
-/// What a port does with VLAN tags (IEEE 802.1Q).
+/// The handling of VLAN tags at a port (IEEE 802.1Q).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PortVlans {
     /// Tags mean nothing to it: frames pass as they are.

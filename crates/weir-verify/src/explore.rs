@@ -71,7 +71,7 @@ pub(crate) struct Explorer<'a> {
     args: Vec<u32>,
 }
 
-/// What of programs was found out on the path: which values and annotations are still asked for.
+/// Liveness of programs, as found out on the path: which values and annotations are still asked for.
 #[derive(Debug, Default)]
 struct Liveness {
     /// For each node the values that count at the heads of its loops.

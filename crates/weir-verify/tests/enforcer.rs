@@ -96,7 +96,7 @@ fn judge(broken: impl Fn(&mut Builder, &Packet) -> V) -> Program {
     b.finish()
 }
 
-/// What a packet and its annotations have.
+/// The fields and annotations of a packet.
 struct Packet {
     /// IPv4 without options.
     plain: V,

@@ -163,7 +163,7 @@ fn damage(n: &mut Numbers, p: &mut Vec<u8>) {
     }
 }
 
-/// What was compared.
+/// Counts of comparisons.
 #[derive(Debug, Default)]
 struct Count {
     networks: usize,

@@ -65,7 +65,7 @@ pub enum VnfError {
 
 use VnfError::*;
 
-/// What a function of the interface returns to C code.
+/// The return value of a function of the interface.
 pub(crate) type Outcome<T = ()> = Result<T, c_int>;
 
 thread_local! {

@@ -26,7 +26,7 @@ pub(crate) struct Object {
     ended: Rc<RefCell<Vec<Ended>>>,
 }
 
-/// What is left of a request object.
+/// The remains of a request object.
 #[derive(Debug)]
 pub(crate) struct Ended {
     memory: Vec<u128>,

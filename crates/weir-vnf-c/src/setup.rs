@@ -12,7 +12,7 @@ use crate::errors::{Outcome, VnfError::*, number, report, status};
 use crate::function::{Function, with_function};
 use crate::types::{VnfCallback, VnfNotice, VnfProtocol};
 
-/// What was said before the start.
+/// The settings made before the start.
 #[derive(Debug, Default)]
 pub(crate) struct Setup {
     vnf: Option<Vnf>,
@@ -20,7 +20,7 @@ pub(crate) struct Setup {
     started: bool,
 }
 
-/// What the loops are made with.
+/// The settings that the loops are made with.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Plan {
     pub(crate) servers: Vec<Server>,

@@ -15,7 +15,7 @@ use crate::types::{VnfGetCallback, VnfLocation, VnfSetCallback};
 /// Values that setKeyDNE keeps, by table and key; one for each call.
 pub(crate) type Pinned = FxHashMap<(String, Vec<u8>), Vec<Arc<[u8]>>>;
 
-/// What a getData callback was called with: table, key, value.
+/// The arguments of a getData callback: table, key, value.
 pub(crate) type Delivered = (String, Vec<u8>, Arc<[u8]>);
 
 /// A callback that is due.
@@ -32,7 +32,7 @@ pub(crate) enum Done {
     Leaked(usize),
 }
 
-/// What getData or compareAndSetData calls back with.
+/// The callback of getData or compareAndSetData, and its arguments.
 #[derive(Debug)]
 pub(crate) struct Got {
     connection: c_int,

@@ -17,7 +17,7 @@ pub enum VnfProtocol {
     UDP = 17,
 }
 
-/// What callbacks are registered for.
+/// An event of a connection, for which callbacks are registered.
 #[repr(C)]
 #[derive(Debug)]
 pub enum VnfEvent {
@@ -45,7 +45,7 @@ pub enum VnfLocation {
     CHECKCACHE = 3,
 }
 
-/// What happened to a replica.
+/// An event of a replica.
 #[repr(C)]
 #[derive(Debug)]
 pub enum VnfTask {
@@ -69,7 +69,7 @@ pub enum VnfReason {
     OVERLOAD = 3,
 }
 
-/// What a connection does when something happens.
+/// A callback for an event of a connection.
 ///
 /// connection: its number, or 0 if there is none.
 /// request: the request object that was linked to the connection before all others that still are, or NULL.
@@ -86,7 +86,7 @@ pub type VnfCallback = Option<
     ),
 >;
 
-/// What is called when setData is done. The key is valid until it returns; error is 0 or a VnfError (see setData).
+/// A callback for the end of setData. The key is valid until it returns; error is 0 or a VnfError (see setData).
 pub type VnfSetCallback = Option<
     unsafe extern "C" fn(
         connection: c_int,
@@ -97,7 +97,7 @@ pub type VnfSetCallback = Option<
     ),
 >;
 
-/// What is called when getData or compareAndSetData is done. Key and value are valid until it returns, the value longer if setKeyDNE keeps
+/// A callback for the end of getData or compareAndSetData. Key and value are valid until it returns, the value longer if setKeyDNE keeps
 /// it; error is 0 or a VnfError. The value is NULL if there is none.
 pub type VnfGetCallback = Option<
     unsafe extern "C" fn(
@@ -111,7 +111,7 @@ pub type VnfGetCallback = Option<
     ),
 >;
 
-/// What is called when a replica comes or goes: ADD or REMOVE, the name of the function that it is a replica of, its address, and one of
+/// A callback for a replica that comes or goes: ADD or REMOVE, the name of the function that it is a replica of, its address, and one of
 /// VnfReason. The strings are valid until it returns.
 pub type VnfNotice = Option<
     unsafe extern "C" fn(task: c_int, vnf_name: *const c_char, vnf_ip_address: *const c_char, event: c_int),

@@ -43,7 +43,7 @@ pub struct Connection {
     generation: u64,
 }
 
-/// What is done when a reply of remote state has come.
+/// The continuation of a command of remote state, for when its reply has come.
 pub(crate) struct Then<F: Function>(ThenDo<F>);
 
 type ThenDo<F> = Box<dyn FnOnce(&mut F, &mut Core<F>, Result<Reply, Error>)>;
@@ -60,7 +60,7 @@ impl<F: Function> std::fmt::Debug for Then<F> {
     }
 }
 
-/// What cores have in common.
+/// State that cores have in common.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) store: Arc<Store>,

@@ -76,8 +76,8 @@ pub enum Protocol {
     Udp,
 }
 
-/// What a network function does. One value of it lives on each core; no two callbacks of a core run at once. A callback must not block:
-/// the other connections of its core wait for it.
+/// A network function. One value of it lives on each core; no two callbacks of a core run at once. A callback must not block: the other
+/// connections of its core wait for it.
 pub trait Function: Sized + 'static {
     /// State of one request.
     type Request: 'static;

@@ -45,7 +45,7 @@ pub struct Notice {
     pub reason: Option<Reason>,
 }
 
-/// What happened to a replica.
+/// An event of a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Task {
@@ -81,7 +81,7 @@ pub enum NoticeError {
     Answer(String),
 }
 
-/// What comes of following an orchestrator.
+/// A result of following an orchestrator.
 pub(crate) type Noticed = (SocketAddr, Result<Notice, NoticeError>);
 
 /// Where notices go: to each core, which has to be woken.

@@ -71,7 +71,7 @@ impl Listener {
     }
 }
 
-/// What a connection's data goes by.
+/// The transport of a connection's data.
 #[derive(Debug)]
 pub(crate) enum Transport {
     Tcp {
@@ -115,7 +115,7 @@ impl Transport {
     }
 }
 
-/// What came.
+/// The outcome of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Received {
     Data,

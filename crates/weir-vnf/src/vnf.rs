@@ -36,7 +36,7 @@ pub struct Vnf {
     stuck: Option<Stuck>,
 }
 
-/// What is called with a core whose callback does not return, and how long that runs.
+/// The handler of a core whose callback does not return, and the time that counts as such.
 struct Stuck(Box<dyn Fn(usize, Duration) + Send>);
 
 impl std::fmt::Debug for Stuck {

@@ -77,7 +77,7 @@ impl Drop for Server {
     }
 }
 
-/// What the test asks a function for.
+/// A job that the test gives a function.
 type Job = Box<dyn Fn(&mut Core<Asker>, Sender<String>) + Send + Sync>;
 
 /// Does the job that a byte of its client names, and gives its outcome to the test.

@@ -20,7 +20,7 @@ pub(super) fn print(file: &File) -> String {
     out.text
 }
 
-/// What stands between two words.
+/// The space between two words.
 #[derive(Clone, Copy, PartialEq)]
 enum Gap {
     None,

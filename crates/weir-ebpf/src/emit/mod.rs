@@ -27,7 +27,7 @@ use marks::Marks;
 
 use Reg::{R0, R1, R2, R3, R5, R6, R7, R8, R9, R10};
 
-/// What a value of an edge is read from.
+/// The source of a value of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum From {
     Place(Place),

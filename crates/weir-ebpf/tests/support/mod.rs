@@ -74,7 +74,7 @@ pub fn elements(program: &Program, entry: BlockId) -> BTreeSet<String> {
     blocks.map(|(b, _)| program.elements[b.owner as usize].clone()).collect()
 }
 
-/// What was seen in a trial.
+/// The observed results of a run.
 #[derive(Default)]
 pub struct Seen {
     pub packets: usize,

@@ -9,7 +9,7 @@ use weir_table::{SetSnapshot, TableSet};
 use super::graph::Linked;
 use super::{Numbers, frames};
 
-/// What a program did: what was seen of each step, with elements in place of blocks, and the tables at the end.
+/// The result of a program: the observations of each step, with elements in place of blocks, and the tables at the end.
 pub type Run = (Vec<Vec<Seen>>, SetSnapshot);
 
 /// A sequence of `len` steps for a graph; `corpus` is mixed with made frames.

@@ -16,7 +16,7 @@ use super::status::{add_figures, add_status};
 use super::swap::{from_json, to_json};
 use super::{Lender, Others, Router, Shared};
 
-/// What a handler counts: a number, or lines of a name and numbers.
+/// The value of a counting handler: a number, or lines of a name and numbers.
 #[derive(Debug, PartialEq, Eq)]
 enum Numbers {
     One(u64),

@@ -24,7 +24,7 @@ pub(super) struct Followed {
     pub step: usize,
 }
 
-/// What comes out of a function.
+/// The output of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Came {
     /// This one, as it went in.

@@ -34,7 +34,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How many connections this process has had.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
 
-/// What the port and its thread share.
+/// State that the port and its thread share.
 #[derive(Debug)]
 pub struct Shared {
     /// Of what the port wants to know.

@@ -168,7 +168,7 @@ pub(super) fn is_for(message: &Message, role: Role) -> bool {
     }
 }
 
-/// What the master has told a slave, ready for the port.
+/// An order of the master to a slave, ready for the port.
 #[derive(Debug)]
 pub enum Order {
     /// To send by this.
@@ -301,7 +301,7 @@ impl ReceiveEnd {
     }
 }
 
-/// What a slave has of direct rings.
+/// A slave's state of direct rings.
 #[derive(Debug, Default)]
 pub struct OfSlave {
     /// By which it sends.
@@ -310,7 +310,7 @@ pub struct OfSlave {
     pub into: Option<ReceiveEnd>,
 }
 
-/// What a slave has said of direct rings last, each by the ring's number.
+/// The last reports of a slave about direct rings, each by the ring's number.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reports {
     /// It sends by this one now.
@@ -334,7 +334,7 @@ impl Reports {
     }
 }
 
-/// What a master knows of its slave's direct rings.
+/// A master's state of its slave's direct rings.
 #[derive(Debug, Default)]
 pub struct OfMaster {
     /// Whether the slave knows them.

@@ -21,7 +21,7 @@ const ETHERNET: u8 = 0;
 /// A message to send, perhaps with a descriptor.
 pub type Outgoing = (Message, Option<OwnedFd>);
 
-/// What a message has led to.
+/// The result of a message.
 #[derive(Debug, Default)]
 pub struct Done {
     /// The answer.

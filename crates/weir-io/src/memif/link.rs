@@ -16,7 +16,7 @@ pub use crate::shared::watch::Source;
 /// Bytes of an Ethernet header.
 pub(crate) const SHORTEST: usize = 14;
 
-/// What the other side has written that ends the connection.
+/// An error of the other side that ends the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// A position that cannot be.

@@ -75,7 +75,7 @@ pub enum Message {
     },
 }
 
-/// What a master can do.
+/// The capabilities of a master.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
     /// Name of the program.

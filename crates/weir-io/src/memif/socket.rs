@@ -22,7 +22,7 @@ const CONTROL: usize = {
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// What came.
+/// A received message, or the lack of one.
 pub enum Received {
     /// Bytes, which may be no message, and a descriptor.
     Message(Vec<u8>, Option<OwnedFd>),

@@ -54,7 +54,7 @@ struct Notice {
 
 const _: () = assert!(size_of::<Request>() == 64 && size_of::<Notice>() == 32);
 
-/// What a thread sends signals by.
+/// The sending end of a thread's signals.
 struct Sender {
     context: usize,
     empty: OwnedFd,

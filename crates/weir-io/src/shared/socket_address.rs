@@ -37,7 +37,7 @@ impl SocketAddress {
     }
 }
 
-/// What a name of a port cannot be.
+/// The reason why a name of a port is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}`: {what}; write {example}")]
 pub struct BadName {

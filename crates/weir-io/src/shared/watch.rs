@@ -58,7 +58,7 @@ impl Changes {
 
 /// A ring from which packets are taken, whose peer can signal that there are some.
 pub trait Source {
-    /// What the peer does that ends the connection.
+    /// An error of the peer that ends the connection.
     type Fault;
 
     /// Appends at most `max` packets to `out`. Returns how many were no packets.
@@ -84,7 +84,7 @@ pub trait Source {
     }
 }
 
-/// What a port knows about who sleeps on it.
+/// A port's knowledge of who sleeps on it.
 #[derive(Debug, Default)]
 pub struct Watch {
     /// The version of the changes that is known.

@@ -42,7 +42,7 @@ impl Handle {
     }
 }
 
-/// What answers a front end.
+/// The back end: it answers a front end.
 #[derive(Debug)]
 pub struct Backend {
     options: Options,

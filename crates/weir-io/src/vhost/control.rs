@@ -31,7 +31,7 @@ const MOST_STOPS: u32 = 64;
 /// How long what a front end has left is kept for whoever takes it.
 const KEEP: Duration = Duration::from_secs(1);
 
-/// What the port and its thread share.
+/// State that the port and its thread share.
 #[derive(Debug)]
 pub struct Shared {
     /// Of the device, and of the connection.

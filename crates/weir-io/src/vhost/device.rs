@@ -22,7 +22,7 @@ const INDIRECT: u64 = 1 << 28;
 /// All features that are offered.
 pub const FEATURES: u64 = net::OFFERED | PROTOCOL | INDIRECT;
 
-/// What a front end says that ends the connection.
+/// A message of a front end that ends the connection.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// Features that were not offered.
@@ -118,7 +118,7 @@ impl AsFd for Signal {
     }
 }
 
-/// What is known of a ring.
+/// The state of a ring.
 #[derive(Debug, Default)]
 struct Queue {
     size: u16,

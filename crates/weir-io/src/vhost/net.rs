@@ -47,7 +47,7 @@ pub struct Room {
     chains: Vec<(u16, u64)>,
 }
 
-/// What both directions need.
+/// State that both directions need.
 #[derive(Debug)]
 pub struct Side<'a> {
     /// The ring.
@@ -203,7 +203,7 @@ pub struct Sender<'a> {
     read: u32,
 }
 
-/// What became of a packet.
+/// The outcome of putting a packet into the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Put {
     /// It is in the ring.

@@ -12,7 +12,7 @@ pub const PREFIX: &str = "vhost-user:";
 const EXAMPLE: &str =
     "vhost-user:/path/of.sock, vhost-user:@name or vhost-user:name, then perhaps ?role=client&queue=256";
 
-/// Who makes the connection. It does not change who is the device: that is always the port.
+/// The side that makes the connection. It does not change who is the device: that is always the port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Role {
     /// The port listens on the socket.

@@ -46,7 +46,7 @@ pub enum NoRing {
     Unaligned(&'static str),
 }
 
-/// What the driver has written that ends the connection.
+/// An error of the driver, in memory, that ends the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// A position that cannot be.

@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// What happens to a program at one time.
+/// An event of a program's run.
 #[derive(Debug)]
 pub enum Event {
     /// Packets on an input of an element (owner, port).
@@ -84,7 +84,7 @@ impl Edit {
     }
 }
 
-/// What happens to a program, and when.
+/// The events of a program's run, by their times.
 #[derive(Debug)]
 pub struct Rounds(pub Vec<(u64, Event)>);
 
@@ -161,7 +161,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// What can be seen of one round.
+/// The observations of one round.
 #[derive(Debug, PartialEq)]
 struct Round {
     seen: Vec<End>,

@@ -42,7 +42,7 @@ engine_node! {
     state Sending;
 }
 
-/// What carries tunnels.
+/// The protocol that carries tunnels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Type {
     Gre,

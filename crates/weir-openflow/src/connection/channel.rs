@@ -40,7 +40,7 @@ pub enum CloseReason {
     Parts,
 }
 
-/// What came.
+/// A received message, or bytes that are none.
 #[derive(Debug)]
 pub(crate) enum Incoming {
     /// The first message of the peer, and it suits us.

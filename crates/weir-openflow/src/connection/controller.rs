@@ -30,7 +30,7 @@ pub struct Controller {
     events: VecDeque<ControllerEvent>,
 }
 
-/// What answers a request: a message of this type, and of this kind if it is a multipart.
+/// The expected answer to a request: a message of this type, and of this kind if it is a multipart.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     message: u8,
@@ -71,7 +71,7 @@ enum Bundle {
     Committed,
 }
 
-/// What happened.
+/// An event at a controller's end of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ControllerEvent {
     /// The switch is there.

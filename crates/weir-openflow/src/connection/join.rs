@@ -16,7 +16,7 @@ pub(crate) struct Joiner<T> {
     most: usize,
 }
 
-/// What became of a part.
+/// The outcome of adding a part.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Joined<T> {
     /// All of it is there.

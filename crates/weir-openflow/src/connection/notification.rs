@@ -4,7 +4,7 @@ use crate::flow::{FlowRemoved, PacketIn};
 use crate::message::{AsyncConfig, Message, PortStatus};
 use crate::numbers::Role;
 
-/// What controllers are told without asking.
+/// A notification: what a switch sends its controllers without a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notification {
     /// A packet.

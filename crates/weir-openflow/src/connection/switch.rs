@@ -62,7 +62,7 @@ struct Connection {
     dropped: u64,
 }
 
-/// What happened.
+/// An event at a switch's end of its connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SwitchEvent {
     /// A controller is there.

@@ -1,6 +1,6 @@
 //! The table of match fields (section 7.2.3.7).
 
-/// What a field needs besides itself.
+/// A prerequisite of a match field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prerequisite {
     /// Nothing.

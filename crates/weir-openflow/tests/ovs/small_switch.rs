@@ -24,7 +24,7 @@ use weir_openflow::stats::{
 use weir_openflow::table_features::{FieldId, TableFeatures, TableProperty, TypeId};
 use weir_openflow::{Bytes, ErrorCode, Message, Name, PortNo, TableId};
 
-/// What the switch has.
+/// The switch's tables.
 #[derive(Default)]
 pub struct Tables {
     pub flows: Vec<FlowStats>,

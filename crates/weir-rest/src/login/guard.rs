@@ -19,7 +19,7 @@ use crate::listen::Peer;
 /// Longest text of a record, in characters.
 const MAX_TEXT: usize = 500;
 
-/// Who makes a request, for its handler: each asks whether they [may](Caller::may) do what it does.
+/// The author of a request, for its handler: each asks whether they [may](Caller::may) do what it does.
 #[derive(Debug, Clone)]
 pub struct Caller {
     principal: Arc<Principal>,
@@ -27,7 +27,7 @@ pub struct Caller {
     notes: Arc<Mutex<Notes>>,
 }
 
-/// What a handler tells for the audit log.
+/// A handler's notes for the audit log.
 #[derive(Debug, Clone, Default)]
 struct Notes {
     action: Option<&'static str>,

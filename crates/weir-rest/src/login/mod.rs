@@ -83,7 +83,7 @@ pub fn certificate_names(listen: SocketAddr, others: &[String]) -> Vec<String> {
     names
 }
 
-/// What is known of who may ask.
+/// The known keys, tenants and secrets.
 #[derive(Debug, Default)]
 struct Known {
     keys: HashMap<Fingerprint, (PublicKey, Principal)>,
@@ -92,10 +92,10 @@ struct Known {
     metrics: Option<SecretHash>,
 }
 
-/// What a tenant has.
+/// Looks up the usage of a tenant.
 type UsageOf = Box<dyn Fn(&str) -> Usage + Send + Sync>;
 
-/// Who may use a server.
+/// Authentication and authorisation at a server.
 pub struct Login {
     store: Arc<Database>,
     required: bool,

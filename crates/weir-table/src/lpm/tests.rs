@@ -6,7 +6,7 @@ use super::arrays::{ARRAY, BLOCK_ARRAY, LEN, MAX_ARRAYS, MAX_GROUPS};
 use super::ranges::NO_SLOT;
 use super::{FEW, Front, HUGE_FROM, LONG_AGAIN, Lpm, LpmView};
 
-/// What the index is held against: all prefixes, read one after another.
+/// A reference that the index is compared with: all prefixes, read one after another.
 struct Naive {
     bits: u32,
     prefixes: BTreeMap<(u128, u32), u32>,

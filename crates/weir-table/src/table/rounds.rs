@@ -32,7 +32,7 @@ struct FrozenTable {
     held: HashMap<u32, Vec<HeldPacket>>,
 }
 
-/// What changed in tables.
+/// Changes of tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Changes {

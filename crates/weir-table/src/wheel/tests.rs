@@ -96,7 +96,7 @@ fn a_wheel_full_of_equal_timers_can_be_dropped() {
     drop(wheel);
 }
 
-/// What a sequence does next.
+/// A step of a sequence.
 #[derive(Clone, Debug)]
 enum Step {
     /// Arms at now plus so much (less, if `past`).

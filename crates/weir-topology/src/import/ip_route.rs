@@ -46,7 +46,7 @@ const VALUES: &[&str] = &[
     "ttl-propagate",
 ];
 
-/// What is wrong, and what would be right.
+/// A mistake: what is wrong, and what would be right.
 type Mistake = (String, String);
 
 /// Reads what `ip route` prints (also `ip -6 route`, and `show table local` or `all`). Which routes are in use is told as by

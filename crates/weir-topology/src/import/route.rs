@@ -22,7 +22,7 @@ pub struct ImportedRoute {
     pub action: ImportedAction,
 }
 
-/// What a route does.
+/// The action of an imported route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportedAction {
     /// Forwards to one of these; never empty.

@@ -24,7 +24,7 @@ const MAX_OWNERS: usize = 100_000;
 /// Gives the text of a file that the document names.
 pub(crate) type Files<'f> = &'f mut dyn FnMut(&str) -> io::Result<String>;
 
-/// What boxes are read with.
+/// The context in which boxes are read.
 pub(crate) struct Context<'c, 'f> {
     /// The ports that links give to boxes.
     used: &'c links::Used,

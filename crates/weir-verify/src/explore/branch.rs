@@ -46,7 +46,7 @@ impl<'a> Guide<'a> {
     }
 }
 
-/// What decides where a path goes on, and takes the paths that it splits into.
+/// A branching point of a path: it decides where the path goes on, and takes the paths that it splits into.
 pub(crate) struct Branch<'a> {
     pub(crate) x: Exprs,
     pub(crate) guide: Guide<'a>,

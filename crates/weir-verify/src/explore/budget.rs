@@ -7,7 +7,7 @@ use crate::explore::state::State;
 /// Most paths that are kept that were not followed to their end.
 const STOPPED: usize = 8;
 
-/// What the explorations of a session may take, and what they took.
+/// The limits of a session's explorations, and what they took.
 #[derive(Debug)]
 pub(crate) struct Budget {
     pub(crate) limits: Limits,

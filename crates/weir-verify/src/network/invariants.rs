@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(crate) struct FoundInvariants(Mutex<Vec<Answered>>);
 
-/// What was asked, and the answer.
+/// A question, and its answer.
 #[derive(Debug)]
 struct Answered {
     /// The age that the network had.

@@ -7,7 +7,7 @@ use weir_table::{Kind, Row, Table, TableDecl};
 
 use crate::model::ranges::{Results, by_result};
 
-/// What the whole program may do to a table, at any time before the run.
+/// The operations that the whole program may do on a table, at any time before the run.
 #[derive(Debug, Clone)]
 pub(crate) struct TableInfo {
     /// It may have entries that neither the first content nor this exploration put there.

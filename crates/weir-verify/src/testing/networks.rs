@@ -172,7 +172,7 @@ pub fn assert_losses_are_only_losses(
     Some((paths, left_out))
 }
 
-/// What comes to places, where paths that others stand for are not followed.
+/// Arrivals at places, where paths that others stand for are not followed.
 pub struct Arrivals<'a> {
     net: &'a Network,
     session: Session<'a>,

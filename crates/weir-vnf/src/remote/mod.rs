@@ -56,7 +56,7 @@ struct Command<T> {
     then: T,
 }
 
-/// What became of commands.
+/// Outcomes of commands.
 pub(crate) type Outcomes<T> = Vec<(T, Result<Reply, Error>)>;
 
 /// A core's connection with Redis.

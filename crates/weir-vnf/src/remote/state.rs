@@ -16,7 +16,7 @@ pub enum CacheUse {
     Check,
 }
 
-/// What came of [`Core::remote_compare_and_set`].
+/// The outcome of [`Core::remote_compare_and_set`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Swapped {
     /// The key had the expected value, and has the new one.

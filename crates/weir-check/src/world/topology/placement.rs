@@ -26,7 +26,7 @@ pub struct Modules<'a> {
     enforcers: BTreeMap<String, Plan>,
 }
 
-/// What a module is.
+/// The program of a module.
 #[derive(Debug)]
 enum ModuleBody {
     /// A configuration.

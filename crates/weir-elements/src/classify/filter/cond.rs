@@ -115,7 +115,7 @@ pub(in crate::classify) enum Bit {
     Data(u32),
 }
 
-/// What a number is compared with.
+/// The operand that a number is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::classify) enum Test {
     /// It has this value under a mask (value, mask).

@@ -91,7 +91,7 @@ pub(super) struct Joints {
     last: u32,
 }
 
-/// What the peer of a device sent and received by direct rings that are gone.
+/// Counts of a device's peer over direct rings that are gone.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Past {
     sent: Traffic,

@@ -112,7 +112,7 @@ impl ConnState {
     ];
 }
 
-/// What a rule does.
+/// The target of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// The packet passes.

@@ -11,7 +11,7 @@ use super::target::target;
 use super::{Chain, Rule, Ruleset, Table, Target};
 use crate::import::{Errors, MAX_LINES, Note};
 
-/// What was wrong, and what would be right.
+/// A mistake: what is wrong, and what would be right.
 pub(super) type Mistake = (String, String);
 
 /// Chains that the kernel has of itself, and that need no line.

@@ -7,7 +7,7 @@ use weir_filter::text::quote;
 use super::Mistake;
 use crate::import::route::ImportedAction;
 
-/// What a line says of a next hop.
+/// A next hop, as a line shows it.
 pub(super) struct Hop {
     pub via: Option<IpAddr>,
     pub dev: Option<String>,
@@ -16,7 +16,7 @@ pub(super) struct Hop {
     vrf: Option<String>,
 }
 
-/// What a next hop does.
+/// The use of a next hop.
 pub(super) enum Used {
     Forward,
     Action(ImportedAction),

@@ -16,7 +16,7 @@ use weir_model::value::IpPrefix;
 /// What FRR writes before a next hop that it does not use, or not yet (`re_status_output_char` of zebra_vty.c).
 const STATES: [char; 5] = ['q', 'r', 'b', 't', 'o'];
 
-/// What is wrong, and what would be right.
+/// A mistake: what is wrong, and what would be right.
 type Mistake = (String, String);
 
 /// Reads a routing table of FRR or Cisco. FRR marks selected routes with `>` and next hops in use with `*`: only those count. Of a
