@@ -32,8 +32,6 @@ use zygote::Zygote;
 const GRAPH: &str = "function";
 /// How long a worker may take until it can be spoken to, and for an answer.
 const TIME: Duration = Duration::from_secs(10);
-/// What is said of a worker that says nothing.
-const SILENT: &str = "does not answer";
 /// Most bytes that a worker may say at a time.
 const MAX_ANSWER: usize = 1 << 20;
 /// Longest text of a refusal, in characters.
@@ -105,31 +103,13 @@ impl Process {
         answers
     }
 
-    async fn call(
-        &self,
-        cx: &Context<'_>,
-        connection: &Connection,
-        command: Command,
-    ) -> Result<Answer, ComputeError> {
-        let failed = |what: String| ComputeError::Program {
-            id: cx.id.clone(),
-            program: Self::MAIN.to_owned(),
-            what,
-            output: String::new(),
-        };
-        match timeout(TIME, connection.call(command)).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(CallError::Refused(errors))) => {
-                let text: String = errors.join("; ").chars().take(MAX_REFUSAL).collect();
-                Err(failed(format!("refuses: {text}")))
-            }
-            Ok(Err(CallError::Lost(what))) => Err(failed(format!("{SILENT}: {what}"))),
-            Err(_) => Err(failed(format!("{SILENT} within {} seconds", TIME.as_secs()))),
-        }
+    async fn call(&self, connection: &Connection, command: Command) -> Result<Answer, WorkerError> {
+        let answer = timeout(TIME, connection.call(command)).await.map_err(|_| WorkerError::TimedOut)?;
+        answer.map_err(WorkerError::from)
     }
 
     /// Gives a worker its function, in place of what it runs, whose tables it keeps.
-    async fn load(&self, cx: &Context<'_>, connection: &Connection) -> Result<(), ComputeError> {
+    async fn load(&self, cx: &Context<'_>, connection: &Connection) -> Result<(), WorkerError> {
         let Work::Process { config, .. } = &cx.spec.work else { return Ok(()) };
         let command = Command::Load {
             graph: GRAPH.to_owned(),
@@ -139,7 +119,41 @@ impl Process {
             scope: None,
             memory: None,
         };
-        self.call(cx, connection, command).await.map(drop)
+        self.call(connection, command).await.map(drop)
+    }
+}
+
+/// The reason why a worker did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+enum WorkerError {
+    #[error("refuses: {0}")]
+    Refused(String),
+    #[error("does not answer: {0}")]
+    Lost(String),
+    #[error("does not answer within {} seconds", TIME.as_secs())]
+    TimedOut,
+}
+
+impl WorkerError {
+    /// Whether it did not answer, so that it is not known what it does.
+    fn is_silence(&self) -> bool {
+        matches!(self, WorkerError::Lost(_) | WorkerError::TimedOut)
+    }
+
+    fn of(self, cx: &Context<'_>) -> ComputeError {
+        let (id, program, what) = (cx.id.clone(), Process::MAIN.to_owned(), self.to_string());
+        ComputeError::Program { id, program, what, output: String::new() }
+    }
+}
+
+impl From<CallError> for WorkerError {
+    fn from(e: CallError) -> WorkerError {
+        match e {
+            CallError::Refused(errors) => {
+                WorkerError::Refused(errors.join("; ").chars().take(MAX_REFUSAL).collect())
+            }
+            CallError::Lost(what) => WorkerError::Lost(what),
+        }
     }
 }
 
@@ -177,7 +191,7 @@ impl Workload for Process {
         let worker = u32::try_from(pid).ok().and_then(process::Process::of);
         let begun = async {
             let connection = self.connect(cx, worker).await?;
-            self.load(cx, &connection).await
+            self.load(cx, &connection).await.map_err(|e| e.of(cx))
         };
         match begun.await {
             Ok(()) => Ok(worker.map(Main::Process)),
@@ -199,11 +213,11 @@ impl Workload for Process {
         let connection = self.connect(cx, None).await?;
         match self.load(cx, &connection).await {
             // It may come to it later, after something else was asked for: it is started again with what is asked for now.
-            Err(ComputeError::Program { what, .. }) if what.starts_with(SILENT) => {
-                tracing::warn!("function {} is started again: its worker {what}", cx.id);
+            Err(e) if e.is_silence() => {
+                tracing::warn!("function {} is started again: its worker {e}", cx.id);
                 Ok(false)
             }
-            done => done.map(|()| true),
+            done => done.map(|()| true).map_err(|e| e.of(cx)),
         }
     }
 
@@ -211,7 +225,7 @@ impl Workload for Process {
         if let Some(hang) = halted(Self::MAIN, cx, main) {
             return Some(hang);
         }
-        let what = format!("{} {SILENT}", Self::MAIN);
+        let what = format!("{} does not answer", Self::MAIN);
         (!self.answers(cx).await).then_some(Hang { what, cure: true })
     }
 
@@ -238,7 +252,7 @@ impl Workload for Process {
     async fn drops(&self, cx: &Context<'_>) -> BTreeMap<String, u64> {
         let status = async {
             let connection = self.connect(cx, None).await?;
-            self.call(cx, &connection, Command::Status { graph: GRAPH.to_owned() }).await
+            self.call(&connection, Command::Status { graph: GRAPH.to_owned() }).await.map_err(|e| e.of(cx))
         };
         let mut drops = BTreeMap::new();
         // One that does not answer counts nothing.
@@ -275,9 +289,30 @@ impl Workload for Process {
             None => Command::Read { graph, handler },
         };
         let connection = self.connect(cx, None).await?;
-        match self.call(cx, &connection, command).await? {
+        match self.call(&connection, command).await.map_err(|e| e.of(cx))? {
             Answer::Text { text } => Ok(text),
             _ => Ok(String::new()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_no_silence_whatever_its_text_says() {
+        let refused = WorkerError::from(CallError::Refused(vec!["x".into(), "does not answer".into()]));
+        assert!(!refused.is_silence());
+        assert_eq!(refused.to_string(), "refuses: x; does not answer");
+        let lost = WorkerError::from(CallError::Lost("the connection ended".into()));
+        assert!(lost.is_silence() && WorkerError::TimedOut.is_silence());
+        assert_eq!(lost.to_string(), "does not answer: the connection ended");
+    }
+
+    #[test]
+    fn a_refusal_is_cut() {
+        let refused = WorkerError::from(CallError::Refused(vec!["ä".repeat(MAX_REFUSAL + 1)]));
+        assert_eq!(refused.to_string().chars().count(), "refuses: ".len() + MAX_REFUSAL);
     }
 }
