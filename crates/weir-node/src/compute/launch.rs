@@ -25,7 +25,7 @@ use super::cgroup::Cgroup;
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Where a program runs, and as what.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     /// The file of the mount namespace to begin in, in which the paths here are meant; none: that of whoever starts it.
     pub mounts: Option<PathBuf>,
@@ -72,8 +72,8 @@ impl Launch {
     ///
     /// # Errors
     /// What could not be done.
-    pub fn exec(&self) -> Result<Infallible, String> {
-        let failed = |what: String| move |e: io::Error| format!("{what}: {e}");
+    pub fn exec(&self) -> io::Result<Infallible> {
+        let failed = |what: String| move |e: io::Error| io::Error::new(e.kind(), format!("{what}: {e}"));
         if let Some(file) = &self.mounts {
             let enter = || -> io::Result<()> { Ok(setns(File::open(file)?, CloneFlags::CLONE_NEWNS)?) };
             enter().map_err(failed(format!("cannot enter the mount namespace {}", file.display())))?;
@@ -94,20 +94,22 @@ impl Launch {
             _ = setsid();
         }
         let line: Vec<&String> = self.prefix.iter().chain(&self.command).collect();
-        let (program, arguments) =
-            line.split_first().ok_or_else(|| "there is no program to start".to_owned())?;
+        let (program, arguments) = line
+            .split_first()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "there is no program to start"))?;
         let mut command = Command::new(program);
         command.args(arguments).current_dir(&self.directory).env_clear().env("PATH", PATH);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         // The node has none itself.
         allow_huge_pages(true);
         let error = command.exec();
-        Err(match interpreter(program).filter(|_| error.kind() == io::ErrorKind::NotFound) {
+        let what = match interpreter(program).filter(|_| error.kind() == io::ErrorKind::NotFound) {
             Some(interpreter) => {
                 format!("cannot start {program}: its first line asks for {interpreter}, which is not there")
             }
             None => format!("cannot start {program}: {error}"),
-        })
+        };
+        Err(io::Error::new(error.kind(), what))
     }
 
     /// A mount namespace with the directories of its own, and with the system's files about this network namespace.
@@ -163,5 +165,21 @@ pub fn check_installed(image: &str, dependencies: &BTreeMap<String, String>) -> 
             Err(ComputeError::Dependency { image: image.to_owned(), program, package })
         }
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_started_says_why_by_its_kind() {
+        let of = |launch: Launch| launch.exec().unwrap_err();
+        let none = of(Launch { terminal: true, ..Launch::default() });
+        assert_eq!(none.kind(), io::ErrorKind::InvalidInput);
+        let netns = Some("/no/such/namespace".into());
+        let missing = of(Launch { netns, ..Launch::default() });
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        assert!(missing.to_string().starts_with("cannot enter the network namespace /no/such/namespace: "));
     }
 }

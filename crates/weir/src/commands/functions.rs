@@ -1,7 +1,7 @@
 //! `weir logs`, `weir shell`, and what they and the node stand on.
 
 use std::convert::Infallible;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -104,15 +104,34 @@ pub(crate) fn exec(args: &ExecArgs) -> Result<(), Failure> {
 }
 
 fn become_it(launch: &Launch) -> Result<(), Failure> {
-    let refused = |what: String| match what.contains("Permission denied") || what.contains("EPERM") {
-        true => Failure::refused(format!("{what} (be root, on the node's own machine)")),
-        false => Failure::refused(what),
-    };
-    let never: Infallible = launch.exec().map_err(refused)?;
+    let never: Infallible = launch.exec().map_err(|e| not_started(&e))?;
     match never {}
+}
+
+fn not_started(e: &io::Error) -> Failure {
+    Failure::refused(match e.kind() {
+        io::ErrorKind::PermissionDenied => format!("{e} (be root, on the node's own machine)"),
+        _ => e.to_string(),
+    })
 }
 
 /// Makes workers for the node that has started it.
 pub(crate) fn zygote() -> Result<(), Failure> {
     weir_worker::zygote(super::classes).map_err(|e| Failure::Other(e.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_to_be_root_is_for_missing_permissions_only() {
+        let text = |kind| match not_started(&io::Error::new(kind, "cannot start a")) {
+            Failure::Refused(texts) => texts.join("\n"),
+            _ => panic!("it is a refusal"),
+        };
+        let root = "cannot start a (be root, on the node's own machine)";
+        assert_eq!(text(io::ErrorKind::PermissionDenied), root);
+        assert_eq!(text(io::ErrorKind::NotFound), "cannot start a");
+    }
 }
