@@ -1,6 +1,7 @@
 //! Weir's own algorithm: a service goes into one rack if it can, of a few racks that are being filled, on servers where it leaves least
 //! that nobody will use (`waste.rs`); and if the number of demands to come is known, not at any price (`price.rs`).
 
+use crate::candidate::{Candidate, Paths};
 use crate::demand::{Demand, Inner, Sink};
 use crate::domain::{Domain, RACK, Rack, Service};
 use crate::price::Prices;
@@ -8,7 +9,6 @@ use crate::rack::{Found, Scratch};
 use crate::random::Random;
 use crate::refusal::Refusal;
 use crate::routes::FAR;
-use crate::trial::{Paths, Trial};
 use crate::waste::Waste;
 
 /// Racks that are being filled.
@@ -170,7 +170,7 @@ impl Fit {
         }
     }
 
-    /// Racks that are being filled. If none of them has the room, the fullest makes place for the emptiest other.
+    /// Racks that are being filled. If none of them has enough free, the fullest makes place for the emptiest other.
     fn filling(&mut self, domain: &Domain, d: &Inner, found: &mut Vec<Found>) {
         for n in 0..self.open.len() {
             self.try_rack(domain, d, self.open[n] as usize, found);
@@ -238,15 +238,15 @@ fn commit(domain: &mut Domain, demand: &Demand, found: &Found, random: &mut Rand
     let d = &demand.0;
     let first = domain.racks[found.rack].first;
     let attach = domain.racks[found.rack].attach;
-    let mut trial = Trial::new(domain, demand, Paths::Free);
+    let mut candidate = Candidate::new(domain, demand, Paths::Free);
     for g in 0..d.modules() {
-        trial.assign(g, first + u32::from(found.at[g]));
+        candidate.assign(g, first + u32::from(found.at[g]));
     }
     for n in 0..d.spec.sinks.len() {
-        let sink = sink(trial.domain, &d.spec.sinks[n], attach, random)?;
-        trial.assign(d.sink(n), sink);
+        let sink = sink(candidate.domain, &d.spec.sinks[n], attach, random)?;
+        candidate.assign(d.sink(n), sink);
     }
-    (trial.violations() == 0).then(|| trial.keep())
+    (candidate.violations() == 0).then(|| candidate.keep())
 }
 
 /// Of a few access points the nearest, and of those the one with the freest link.
@@ -261,7 +261,7 @@ fn sink(domain: &Domain, sink: &Sink, attach: u32, random: &mut Random) -> Optio
         Sink::OneOf(list) => list[n].0,
     };
     let worth =
-        |v: u32| (domain.routes.known(attach, v), std::cmp::Reverse(domain.routes.room(&domain.free, v)));
+        |v: u32| (domain.routes.known(attach, v), std::cmp::Reverse(domain.routes.headroom(&domain.free, v)));
     let pick = |n: usize, random: &mut Random| if count <= SAMPLE { n } else { random.below(count) };
     (0..count.min(SAMPLE)).map(|n| vertex(pick(n, random))).min_by_key(|v| worth(*v))
 }

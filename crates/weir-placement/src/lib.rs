@@ -37,6 +37,7 @@
 
 #![forbid(unsafe_code)]
 
+mod candidate;
 mod demand;
 mod domain;
 pub mod experiment;
@@ -50,7 +51,6 @@ mod random;
 mod refusal;
 mod routes;
 mod span;
-mod trial;
 mod waste;
 
 pub use demand::{Demand, DemandError, End, Flow, MAX_FLOWS, MAX_MODULES, Module, Sink, Spec};

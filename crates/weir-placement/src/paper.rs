@@ -4,12 +4,12 @@
 
 use std::collections::HashMap;
 
+use crate::candidate::{Candidate, Paths};
 use crate::demand::{Demand, Inner, Sink};
 use crate::domain::{Domain, NONE, Rack};
 use crate::placer::Initial;
 use crate::random::Random;
 use crate::routes::{FAR, Routes};
-use crate::trial::{Paths, Trial};
 
 /// Algorithm 2: a path for each pair, cheapest where a link costs one more for each path over it. Pairs come in the order in which
 /// they are first needed, and servers of a rack share the paths of its switch.
@@ -80,7 +80,7 @@ impl Paper {
         domain: &'d mut Domain,
         demand: &Demand,
         random: &mut Random,
-    ) -> Option<Trial<'d, 'd>> {
+    ) -> Option<Candidate<'d, 'd>> {
         if self.paths.cost.len() != domain.free.len() || self.version != domain.routes.version {
             (self.paths, self.version) = (Balanced::new(domain.free.len()), domain.routes.version);
         }
@@ -89,34 +89,34 @@ impl Paper {
         }
         let (initial, tabu, start) = (self.initial, self.tabu, self.current % domain.hosts.len());
         let mut current = start;
-        let mut trial = Trial::new(domain, demand, Paths::Fixed(&mut self.paths));
+        let mut candidate = Candidate::new(domain, demand, Paths::Fixed(&mut self.paths));
         let d = &demand.0;
         for n in 0..d.spec.sinks.len() {
-            let vertex = sink(trial.domain, d, n, random)?;
-            trial.assign(d.sink(n), vertex);
+            let vertex = sink(candidate.domain, d, n, random)?;
+            candidate.assign(d.sink(n), vertex);
         }
         for g in 0..d.modules() {
             let found = match initial {
-                Initial::Random => at_random(&mut trial, d, g, random),
-                Initial::FewestServers => fewest(&mut trial, d, g, random),
-                Initial::RoundRobin => scan(&mut trial, d, g, current, start),
+                Initial::Random => at_random(&mut candidate, d, g, random),
+                Initial::FewestServers => fewest(&mut candidate, d, g, random),
+                Initial::RoundRobin => scan(&mut candidate, d, g, current, start),
             };
             match found {
                 Some(s) => current = s,
                 // Nothing that follows can make the violation good: only the search could.
                 None if !tabu => return None,
                 None => {
-                    let s = least(&mut trial, d, g, random, initial);
-                    trial.assign(g, s as u32);
+                    let s = least(&mut candidate, d, g, random, initial);
+                    candidate.assign(g, s as u32);
                     current = s;
                 }
             }
         }
-        if trial.violations() > 0 && !(tabu && search(&mut trial, d, random)) {
+        if candidate.violations() > 0 && !(tabu && search(&mut candidate, d, random)) {
             return None;
         }
         self.current = current;
-        Some(trial)
+        Some(candidate)
     }
 }
 
@@ -131,39 +131,40 @@ fn sink(domain: &Domain, d: &Inner, n: usize, random: &mut Random) -> Option<u32
 }
 
 /// Algorithm 3, line 2.
-fn at_random(trial: &mut Trial, d: &Inner, g: usize, random: &mut Random) -> Option<usize> {
-    let servers = trial.domain.hosts.len();
+fn at_random(candidate: &mut Candidate, d: &Inner, g: usize, random: &mut Random) -> Option<usize> {
+    let servers = candidate.domain.hosts.len();
     for _ in 0..TRIES {
         let s = random.below(servers);
-        if try_at(trial, d, g, s) {
+        if try_at(candidate, d, g, s) {
             return Some(s);
         }
     }
-    by_rack(trial, d, g, random, |_, _| true)
+    by_rack(candidate, d, g, random, |_, _| true)
 }
 
 /// Algorithm 4, line 2: a server in use adds none to their number.
-fn fewest(trial: &mut Trial, d: &Inner, g: usize, random: &mut Random) -> Option<usize> {
+fn fewest(candidate: &mut Candidate, d: &Inner, g: usize, random: &mut Random) -> Option<usize> {
     let used = |domain: &Domain, s: usize| domain.hosts[s].running > 0;
-    let found = by_rack(trial, d, g, random, used);
-    found.or_else(|| by_rack(trial, d, g, random, |domain, s| !used(domain, s)))
+    let found = by_rack(candidate, d, g, random, used);
+    found.or_else(|| by_rack(candidate, d, g, random, |domain, s| !used(domain, s)))
 }
 
 /// Algorithm 5: from server `from` on, round to where the service began.
-fn scan(trial: &mut Trial, d: &Inner, g: usize, from: usize, start: usize) -> Option<usize> {
-    let servers = trial.domain.hosts.len();
+fn scan(candidate: &mut Candidate, d: &Inner, g: usize, from: usize, start: usize) -> Option<usize> {
+    let servers = candidate.domain.hosts.len();
     let module = d.spec.modules[g];
     let mut s = from;
     let mut far = (u32::MAX, false);
     loop {
         // Most servers are full or far, which is seen at once.
-        let room = trial.domain.cpu[s] >= module.cpu as i32 && trial.domain.memory[s] >= module.memory as i32;
-        let rack = trial.domain.hosts[s].rack;
-        if room && far.0 != rack {
-            trial.violations();
-            far = (rack, too_far(trial, d, g, rack));
+        let space = candidate.domain.cpu[s] >= module.cpu as i32
+            && candidate.domain.memory[s] >= module.memory as i32;
+        let rack = candidate.domain.hosts[s].rack;
+        if space && far.0 != rack {
+            candidate.violations();
+            far = (rack, too_far(candidate, d, g, rack));
         }
-        if room && !far.1 && try_at(trial, d, g, s) {
+        if space && !far.1 && try_at(candidate, d, g, s) {
             return Some(s);
         }
         s = (s + 1) % servers;
@@ -175,27 +176,27 @@ fn scan(trial: &mut Trial, d: &Inner, g: usize, from: usize, start: usize) -> Op
 
 /// The first server that adds no violation, rack by rack from a random one on.
 fn by_rack(
-    trial: &mut Trial,
+    candidate: &mut Candidate,
     d: &Inner,
     g: usize,
     random: &mut Random,
     wanted: impl Fn(&Domain, usize) -> bool,
 ) -> Option<usize> {
-    let racks = trial.domain.racks.len();
+    let racks = candidate.domain.racks.len();
     let module = d.spec.modules[g];
     let first = random.below(racks);
-    trial.violations();
+    candidate.violations();
     for n in 0..racks {
         let number = (first + n) % racks;
-        let rack = trial.domain.racks[number];
+        let rack = candidate.domain.racks[number];
         let little = rack.cpu < i64::from(module.cpu) || rack.memory < i64::from(module.memory);
-        if little || too_far(trial, d, g, number as u32) {
+        if little || too_far(candidate, d, g, number as u32) {
             continue;
         }
         let offset = random.below(rack.len as usize);
         for n in 0..rack.len as usize {
             let s = rack.first as usize + (offset + n) % rack.len as usize;
-            if wanted(trial.domain, s) && try_at(trial, d, g, s) {
+            if wanted(candidate.domain, s) && try_at(candidate, d, g, s) {
                 return Some(s);
             }
         }
@@ -204,68 +205,69 @@ fn by_rack(
 }
 
 /// Whether the delay bound is violated on every server of a rack: it takes too long to come there and to go on. Delays of what
-/// is placed are those of the last [`Trial::violations`].
-fn too_far(trial: &mut Trial, d: &Inner, g: usize, rack: u32) -> bool {
-    let Rack { attach, up_delay, down_delay, .. } = trial.domain.racks[rack as usize];
+/// is placed are those of the last [`Candidate::violations`].
+fn too_far(candidate: &mut Candidate, d: &Inner, g: usize, rack: u32) -> bool {
+    let Rack { attach, up_delay, down_delay, .. } = candidate.domain.racks[rack as usize];
     let mut arrival = 0;
     for flow in d.into[g].iter().map(|f| d.flows[*f as usize]) {
-        let (from, at) = (flow.from as usize, trial.at[flow.from as usize]);
+        let (from, at) = (flow.from as usize, candidate.at[flow.from as usize]);
         let delay = if at == NONE {
             0
         } else if from >= d.modules() {
-            trial.domain.routes.delay(at, attach).saturating_add(down_delay)
-        } else if trial.domain.hosts[at as usize].rack == rack {
+            candidate.domain.routes.delay(at, attach).saturating_add(down_delay)
+        } else if candidate.domain.hosts[at as usize].rack == rack {
             0
         } else {
-            let host = trial.domain.hosts[at as usize];
-            let before = trial.domain.racks[host.rack as usize].attach;
-            trial.domain.routes.delay(before, attach).saturating_add(host.up_delay + down_delay)
+            let host = candidate.domain.hosts[at as usize];
+            let before = candidate.domain.racks[host.rack as usize].attach;
+            candidate.domain.routes.delay(before, attach).saturating_add(host.up_delay + down_delay)
         };
-        arrival = arrival.max(trial.arrival(from).saturating_add(delay));
+        arrival = arrival.max(candidate.arrival(from).saturating_add(delay));
     }
-    let rest = trial.rest_of_rack(d, g, rack);
+    let rest = candidate.rest_of_rack(d, g, rack);
     let rest = if rest > 0 { rest.saturating_add(up_delay) } else { 0 };
     arrival.saturating_add(rest) > d.max_delay
 }
 
 /// Assigns a module if that adds no violation.
-fn try_at(trial: &mut Trial, d: &Inner, g: usize, s: usize) -> bool {
+fn try_at(candidate: &mut Candidate, d: &Inner, g: usize, s: usize) -> bool {
     let module = &d.spec.modules[g];
-    let short = trial.domain.cpu[s] < module.cpu as i32 || trial.domain.memory[s] < module.memory as i32;
-    if short || !trial.domain.usable[s] {
+    let short =
+        candidate.domain.cpu[s] < module.cpu as i32 || candidate.domain.memory[s] < module.memory as i32;
+    if short || !candidate.domain.usable[s] {
         return false;
     }
-    let before = trial.violations();
-    if too_far(trial, d, g, trial.domain.hosts[s].rack) {
+    let before = candidate.violations();
+    if too_far(candidate, d, g, candidate.domain.hosts[s].rack) {
         return false;
     }
-    trial.assign(g, s as u32);
-    let fits = trial.violations() == before;
+    candidate.assign(g, s as u32);
+    let fits = candidate.violations() == before;
     if !fits {
-        trial.unassign(g);
+        candidate.unassign(g);
     }
     fits
 }
 
 /// Where a module goes although it violates something: anywhere (algorithm 3, line 4), or where that is least.
-fn least(trial: &mut Trial, d: &Inner, g: usize, random: &mut Random, initial: Initial) -> usize {
-    let servers = trial.domain.hosts.len();
+fn least(candidate: &mut Candidate, d: &Inner, g: usize, random: &mut Random, initial: Initial) -> usize {
+    let servers = candidate.domain.hosts.len();
     if initial == Initial::Random {
         return random.below(servers);
     }
     let mut best = (i32::MAX, 0);
-    for s in neighbours(trial, d, random, SAMPLE) {
-        trial.assign(g, s as u32);
-        best = best.min((trial.violations(), s));
-        trial.unassign(g);
+    for s in neighbours(candidate, d, random, SAMPLE) {
+        candidate.assign(g, s as u32);
+        best = best.min((candidate.violations(), s));
+        candidate.unassign(g);
     }
     best.1
 }
 
 /// Servers in the racks of the service's other modules, and random ones.
-fn neighbours(trial: &Trial, d: &Inner, random: &mut Random, count: usize) -> Vec<usize> {
-    let domain = &*trial.domain;
-    let placed: Vec<u32> = trial.at[..d.modules()].iter().copied().filter(|s| *s != NONE).collect();
+fn neighbours(candidate: &Candidate, d: &Inner, random: &mut Random, count: usize) -> Vec<usize> {
+    let domain = &*candidate.domain;
+    let placed: Vec<u32> = candidate.at[..d.modules()].iter().copied().filter(|s| *s != NONE).collect();
     let near = |random: &mut Random| {
         let rack = domain.racks[domain.hosts[placed[random.below(placed.len())] as usize].rack as usize];
         rack.first as usize + random.below(rack.len as usize)
@@ -279,34 +281,34 @@ fn neighbours(trial: &Trial, d: &Inner, random: &mut Random, count: usize) -> Ve
 
 /// Moves modules and sinks of the new service until nothing is violated. A move is never back to where a module was a few moves ago,
 /// unless that is better than all before.
-fn search(trial: &mut Trial, d: &Inner, random: &mut Random) -> bool {
+fn search(candidate: &mut Candidate, d: &Inner, random: &mut Random) -> bool {
     let mut tabu: Vec<(usize, usize)> = Vec::new();
-    let mut least = trial.violations();
+    let mut least = candidate.violations();
     for _ in 0..MOVES {
         let g = random.below(d.modules());
-        let home = trial.at[g];
-        trial.unassign(g);
+        let home = candidate.at[g];
+        candidate.unassign(g);
         let mut best = None;
-        for s in neighbours(trial, d, random, NEIGHBOURS) {
+        for s in neighbours(candidate, d, random, NEIGHBOURS) {
             if s as u32 == home {
                 continue;
             }
-            trial.assign(g, s as u32);
-            let violations = trial.violations();
-            trial.unassign(g);
+            candidate.assign(g, s as u32);
+            let violations = candidate.violations();
+            candidate.unassign(g);
             let allowed = violations < least || !tabu.contains(&(g, s));
             if allowed && best.is_none_or(|(least, _)| violations < least) {
                 best = Some((violations, s));
             }
         }
         let to = best.map_or(home, |(_, s)| s as u32);
-        trial.assign(g, to);
+        candidate.assign(g, to);
         tabu.push((g, home as usize));
         if tabu.len() > TENURE {
             tabu.remove(0);
         }
-        least = least.min(trial.violations());
-        if trial.violations() == 0 {
+        least = least.min(candidate.violations());
+        if candidate.violations() == 0 {
             return true;
         }
     }

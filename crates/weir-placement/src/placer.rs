@@ -77,7 +77,7 @@ impl Placer {
     /// Places a demand, or says why not and changes nothing.
     pub fn place(&mut self, domain: &mut Domain, demand: &Demand) -> Result<Placement, Refusal> {
         let service = self.decide(domain, demand)?;
-        domain.placement(service).map_err(|_| Refusal::NoRoom)
+        domain.placement(service).map_err(|_| Refusal::NoPlacement)
     }
 
     /// As [`Placer::place`], without collecting where everything is.
@@ -119,8 +119,8 @@ impl Placer {
         match &mut self.method {
             Method::Fit(fit) => fit.place(domain, demand, &mut self.random, new),
             Method::Paper(paper) => match paper.place(domain, demand, &mut self.random) {
-                Some(trial) => Ok(trial.keep()),
-                None => Err(Refusal::NoRoom),
+                Some(candidate) => Ok(candidate.keep()),
+                None => Err(Refusal::NoPlacement),
             },
         }
     }

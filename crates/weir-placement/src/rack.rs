@@ -1,9 +1,9 @@
 //! A service within one rack.
 
+use crate::candidate::conflicts;
 use crate::demand::{Inner, MAX_MODULES, Module};
 use crate::domain::{Domain, NONE, RACK, Rack};
 use crate::routes::FAR;
-use crate::trial::conflicts;
 use crate::waste::Waste;
 
 /// What a step to another server costs where steps are few, as a share of a server's worth: it could be needed later.
@@ -26,7 +26,7 @@ pub(crate) struct Scratch {
     memory: [i32; RACK],
     cell: [u32; RACK],
     waste: [f32; RACK],
-    /// As `Trial::at`, of modules only.
+    /// As `Candidate::at`, of modules only.
     at: [u32; MAX_MODULES],
     arrival: [u32; MAX_MODULES],
 }
@@ -203,7 +203,7 @@ impl Scratch {
         arrival
     }
 
-    /// Whether a module's wishes hold on a server, and there is room for all that is to be together with it.
+    /// Whether a module's wishes hold on a server, and there is space for all that is to be together with it.
     fn wanted(
         &self,
         domain: &Domain,

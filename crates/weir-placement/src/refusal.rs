@@ -36,7 +36,7 @@ pub enum Refusal {
     /// No place was found for all modules with their flows and wishes; whether one of them alone is the cause,
     /// [`Domain::explain`](crate::Domain::explain) says.
     #[error("no place was found for all modules and flows together")]
-    NoRoom,
+    NoPlacement,
 }
 
 /// Why a server does not take a module.

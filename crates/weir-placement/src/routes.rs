@@ -125,7 +125,7 @@ impl Routes {
     }
 
     /// The most that a link to a vertex still takes.
-    pub fn room(&self, free: &[i64], v: u32) -> i64 {
+    pub fn headroom(&self, free: &[i64], v: u32) -> i64 {
         let links = &self.into[self.number[v as usize] as usize];
         links.iter().map(|edge| free[edge.link as usize]).max().unwrap_or(0)
     }
@@ -203,18 +203,18 @@ impl Routes {
     fn two_links(&self, a: u32, b: u32, bandwidth: i64, most: u32, free: &[i64]) -> Option<(u32, [u32; 2])> {
         let mut best: Option<(i64, u32, [u32; 2])> = None;
         for first in &self.out[a as usize] {
-            let room = free[first.link as usize];
-            if room < bandwidth
-                || best.is_some_and(|(most, ..)| room <= most)
+            let space = free[first.link as usize];
+            if space < bandwidth
+                || best.is_some_and(|(most, ..)| space <= most)
                 || self.is_down_within(first.next)
             {
                 continue;
             }
             for second in self.into[b as usize].iter().filter(|e| e.next == first.next) {
-                let room = room.min(free[second.link as usize]);
+                let space = space.min(free[second.link as usize]);
                 let delay = first.delay.saturating_add(second.delay);
-                if room >= bandwidth && delay <= most && best.is_none_or(|(most, ..)| room > most) {
-                    best = Some((room, delay, [first.link, second.link]));
+                if space >= bandwidth && delay <= most && best.is_none_or(|(most, ..)| space > most) {
+                    best = Some((space, delay, [first.link, second.link]));
                 }
             }
         }

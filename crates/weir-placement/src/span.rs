@@ -2,11 +2,11 @@
 //! In a small domain the limit is so large that it finds a place if there is one (flows take the freest shortest paths; others
 //! are not tried).
 
+use crate::candidate::{Candidate, Paths};
 use crate::demand::{Demand, Inner, Sink};
 use crate::domain::{Domain, NONE, Service};
 use crate::random::Random;
 use crate::refusal::Refusal;
-use crate::trial::{Paths, Trial};
 use crate::waste::Waste;
 
 /// Servers up to which all of them are tried, and how often one may be tried then, and else.
@@ -32,20 +32,20 @@ pub(crate) fn place(
 ) -> Result<Service, Refusal> {
     let d = &demand.0;
     let small = domain.hosts.len() <= SMALL;
-    let mut trial = Trial::new(domain, demand, Paths::Free);
+    let mut candidate = Candidate::new(domain, demand, Paths::Free);
     for (p, place) in stays.iter().enumerate() {
-        if let Some(place) = place.filter(|_| trial.at[p] == NONE) {
-            trial.stays[p] = true;
-            trial.assign(p, place);
+        if let Some(place) = place.filter(|_| candidate.at[p] == NONE) {
+            candidate.stays[p] = true;
+            candidate.assign(p, place);
         }
     }
-    if trial.violations() > 0 {
-        return Err(Refusal::NoRoom);
+    if candidate.violations() > 0 {
+        return Err(Refusal::NoPlacement);
     }
-    let order = d.order.iter().map(|p| *p as usize).filter(|p| trial.at[*p] == NONE).collect();
+    let order = d.order.iter().map(|p| *p as usize).filter(|p| candidate.at[*p] == NONE).collect();
     let budget = if small { SMALL_BUDGET } else { BUDGET };
     let mut search = Search { order, budget, small, waste, random };
-    if search.step(&mut trial, d, 0) { Ok(trial.keep()) } else { Err(Refusal::NoRoom) }
+    if search.step(&mut candidate, d, 0) { Ok(candidate.keep()) } else { Err(Refusal::NoPlacement) }
 }
 
 struct Search<'a> {
@@ -57,29 +57,29 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn step(&mut self, trial: &mut Trial<'_, '_>, d: &Inner, depth: usize) -> bool {
+    fn step(&mut self, candidate: &mut Candidate<'_, '_>, d: &Inner, depth: usize) -> bool {
         let Some(point) = self.order.get(depth).copied() else { return true };
         let places = match point < d.modules() {
-            true => self.servers(trial, d, point),
-            false => self.access(trial, d, point),
+            true => self.servers(candidate, d, point),
+            false => self.access(candidate, d, point),
         };
         for place in places {
             if self.budget == 0 {
                 return false;
             }
             self.budget -= 1;
-            trial.assign(point, place);
-            if trial.violations() == 0 && self.step(trial, d, depth + 1) {
+            candidate.assign(point, place);
+            if candidate.violations() == 0 && self.step(candidate, d, depth + 1) {
                 return true;
             }
-            trial.unassign(point);
+            candidate.unassign(point);
         }
         false
     }
 
     /// Servers for a module, the best first.
-    fn servers(&mut self, trial: &Trial<'_, '_>, d: &Inner, g: usize) -> Vec<u32> {
-        let domain = &*trial.domain;
+    fn servers(&mut self, candidate: &Candidate<'_, '_>, d: &Inner, g: usize) -> Vec<u32> {
+        let domain = &*candidate.domain;
         let module = &d.spec.modules[g];
         let (cpu, memory) = (module.cpu as i32, module.memory as i32);
         let around = || {
@@ -91,7 +91,7 @@ impl Search<'_> {
         let near: Vec<u32> = around()
             .map(|p| p as usize)
             .filter(|p| *p < d.modules())
-            .map(|p| trial.at[p])
+            .map(|p| candidate.at[p])
             .filter(|s| *s != NONE)
             .collect();
         let mut racks: Vec<u32> = near.iter().map(|s| domain.hosts[*s as usize].rack).collect();
@@ -105,7 +105,7 @@ impl Search<'_> {
                 let first = self.random.below(count.max(1));
                 // Few racks may fulfil a wish: all are looked at then.
                 let wishes = module.kind.is_some() || module.region.is_some();
-                let room = |r: &u32| {
+                let space = |r: &u32| {
                     let rack = &domain.racks[*r as usize];
                     let fits = rack.cpu >= i64::from(cpu) && rack.memory >= i64::from(memory);
                     fits && (!wishes
@@ -113,7 +113,7 @@ impl Search<'_> {
                 };
                 let look =
                     (0..if wishes { count } else { count.min(LOOK) }).map(|n| ((first + n) % count) as u32);
-                racks.extend(look.filter(room).take(RACKS));
+                racks.extend(look.filter(space).take(RACKS));
                 racks.sort_unstable();
                 racks.dedup();
             }
@@ -123,7 +123,7 @@ impl Search<'_> {
             let rack = &domain.racks[r as usize];
             for s in rack.first..rack.first + rack.len {
                 let (c, m) = (domain.cpu[s as usize] - cpu, domain.memory[s as usize] - memory);
-                if c < 0 || m < 0 || !trial.may_run(d, g, s) {
+                if c < 0 || m < 0 || !candidate.may_run(d, g, s) {
                     continue;
                 }
                 let mut score =
@@ -149,8 +149,8 @@ impl Search<'_> {
     }
 
     /// Access points for a sink, the nearest first.
-    fn access(&mut self, trial: &mut Trial<'_, '_>, d: &Inner, point: usize) -> Vec<u32> {
-        let domain = &mut *trial.domain;
+    fn access(&mut self, candidate: &mut Candidate<'_, '_>, d: &Inner, point: usize) -> Vec<u32> {
+        let domain = &mut *candidate.domain;
         let mut list = match &d.spec.sinks[point - d.sink(0)] {
             Sink::Any => domain.access.clone(),
             Sink::OneOf(list) => list.iter().map(|v| v.0).collect(),
@@ -164,10 +164,10 @@ impl Search<'_> {
             list.truncate(ACCESS);
         }
         let senders = d.into[point].iter().map(|f| d.flows[*f as usize].from as usize);
-        let from = senders.filter(|p| *p < d.modules()).map(|p| trial.at[p] as usize).next();
+        let from = senders.filter(|p| *p < d.modules()).map(|p| candidate.at[p] as usize).next();
         let attach = from.map(|s| domain.racks[domain.hosts[s].rack as usize].attach);
         let delay = |v: u32| attach.map_or(0, |a| domain.routes.known(a, v));
-        list.sort_by_key(|v| (delay(*v), std::cmp::Reverse(domain.routes.room(&domain.free, *v)), *v));
+        list.sort_by_key(|v| (delay(*v), std::cmp::Reverse(domain.routes.headroom(&domain.free, *v)), *v));
         list
     }
 }

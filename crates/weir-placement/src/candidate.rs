@@ -14,7 +14,7 @@ pub(crate) enum Paths<'p> {
 }
 
 /// A demand, partly or wholly placed. Nothing of it remains in the domain unless it is kept.
-pub(crate) struct Trial<'d, 'p> {
+pub(crate) struct Candidate<'d, 'p> {
     pub domain: &'d mut Domain,
     pub demand: Demand,
     /// Server of a module, vertex of a source or sink.
@@ -31,15 +31,15 @@ pub(crate) struct Trial<'d, 'p> {
     arrival: Vec<u32>,
 }
 
-impl<'d, 'p> Trial<'d, 'p> {
+impl<'d, 'p> Candidate<'d, 'p> {
     /// With its sources at their places.
-    pub fn new(domain: &'d mut Domain, demand: &Demand, paths: Paths<'p>) -> Trial<'d, 'p> {
+    pub fn new(domain: &'d mut Domain, demand: &Demand, paths: Paths<'p>) -> Candidate<'d, 'p> {
         let d = &demand.0;
         let mut at = vec![NONE; d.points()];
         for (n, vertex) in d.spec.sources.iter().enumerate() {
             at[d.source(n)] = vertex.0;
         }
-        Trial {
+        Candidate {
             demand: demand.clone(),
             links: Vec::with_capacity(8 * d.flows.len()),
             ranges: vec![(0, 0); d.flows.len()],
@@ -75,7 +75,7 @@ impl<'d, 'p> Trial<'d, 'p> {
         }
     }
 
-    /// Undoes [`Trial::assign`].
+    /// Undoes [`Candidate::assign`].
     pub fn unassign(&mut self, point: usize) {
         let demand = self.demand.clone();
         let d = &demand.0;
@@ -123,7 +123,7 @@ impl<'d, 'p> Trial<'d, 'p> {
         i32::from(!allowed) + conflicts(d, g, s, &self.at)
     }
 
-    /// Delay until the traffic has reached a point, over flows that have their paths; valid after [`Trial::violations`].
+    /// Delay until the traffic has reached a point, over flows that have their paths; valid after [`Candidate::violations`].
     pub fn arrival(&self, point: usize) -> u32 {
         self.arrival[point]
     }
@@ -267,7 +267,7 @@ impl<'d, 'p> Trial<'d, 'p> {
     }
 }
 
-impl Drop for Trial<'_, '_> {
+impl Drop for Candidate<'_, '_> {
     fn drop(&mut self) {
         let modules = self.demand.0.modules();
         let sources = modules..modules + self.demand.0.spec.sources.len();
