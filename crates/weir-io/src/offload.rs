@@ -191,7 +191,7 @@ pub fn segment(packet: &Packet) -> Result<Vec<Packet>, OffloadError> {
 
 /// A packet of `len` zero bytes with the metadata of another, its checksum complete.
 fn empty_like(packet: &Packet, len: usize) -> Result<Packet, NoSpace> {
-    let mut p = Packet::with_room(len)?;
+    let mut p = Packet::with_capacity(len)?;
     p.put(len as u32)?;
     p.anno = packet.anno;
     p.timestamp = packet.timestamp;

@@ -223,7 +223,7 @@ fn to_packet(frame: &Frame<'_>, socket: &OwnedFd) -> Option<Packet> {
     } else if frame.queued {
         // Received even if it is too long for a packet, since the queue must keep step with the ring.
         let room = frame.len.saturating_sub(front).min(MAX_LEN);
-        let mut p = Packet::with_room(room).ok()?;
+        let mut p = Packet::with_capacity(room).ok()?;
         p.put(room as u32).ok()?;
         let mut link = vec![0; front];
         let len = sys::receive_queued(socket, &mut link, p.bytes_mut()).ok()?;

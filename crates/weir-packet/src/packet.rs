@@ -61,14 +61,14 @@ unsafe impl Sync for Packet {}
 impl Packet {
     /// An empty packet with [`HEADROOM`] free bytes in front, in a buffer for `len` bytes.
     #[inline]
-    pub fn with_room(len: usize) -> Result<Packet, NoSpace> {
-        Packet::with_room_behind(0, len)
+    pub fn with_capacity(len: usize) -> Result<Packet, NoSpace> {
+        Packet::with_headroom(0, len)
     }
 
     /// The same with `front` more free bytes in front, for what is still to be put there: with it, the packet has at most
     /// [`MAX_LEN`] bytes.
     #[inline]
-    pub fn with_room_behind(front: usize, len: usize) -> Result<Packet, NoSpace> {
+    pub fn with_headroom(front: usize, len: usize) -> Result<Packet, NoSpace> {
         if front > MAX_LEN || len > MAX_LEN - front {
             return Err(NoSpace);
         }
@@ -85,7 +85,7 @@ impl Packet {
     /// The same with `front` more free bytes in front.
     #[inline]
     pub fn from_bytes_behind(front: usize, bytes: &[u8]) -> Result<Packet, NoSpace> {
-        let mut p = Packet::with_room_behind(front, bytes.len())?;
+        let mut p = Packet::with_headroom(front, bytes.len())?;
         let data = p.head.data as usize;
         p.head_mut().end += bytes.len() as u32;
         copy::<BLOCK>(bytes, &mut p.buffer_mut()[data..data + bytes.len()]);

@@ -296,7 +296,7 @@ fn to_packet(frame: &Frame<'_>, socket: &OwnedFd) -> Option<Packet> {
     } else if frame.queued {
         // Received even if it is too long for a packet, since the queue must keep step with the ring.
         let space = frame.len.min(weir_packet::MAX_LEN - front);
-        let mut p = Packet::with_room_behind(front, space).ok()?;
+        let mut p = Packet::with_headroom(front, space).ok()?;
         p.put(space as u32).ok()?;
         let len = sys::receive_queued(socket, &mut [], p.bytes_mut()).ok()?;
         (len == frame.len && len == space).then_some(p)?

@@ -255,7 +255,7 @@ impl Receiver {
         let whole = self.parts.last().is_some_and(|last| last.flags & NEXT == 0);
         let len: u64 = self.parts.iter().map(|part| u64::from(part.len)).sum();
         let len = usize::try_from(len).ok().filter(|len| whole && (SHORTEST..=MAX_LEN).contains(len))?;
-        let mut packet = Packet::with_room(len).ok()?;
+        let mut packet = Packet::with_capacity(len).ok()?;
         packet.put(len as u32).ok()?;
         let mut to = packet.bytes_mut();
         for part in &self.parts {

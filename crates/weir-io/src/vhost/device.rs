@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::memory::{self, Memory};
-use super::net::{self, Receiver, Room, Sender, Side};
+use super::net::{self, Receiver, Scratch, Sender, Side};
 use super::options::Options;
 use super::ring::{Addresses, NoRing, Ring};
 use crate::shared::signal;
@@ -140,7 +140,7 @@ pub struct Device {
     features: u64,
     memory: Option<Memory>,
     queues: [Queue; 2],
-    room: Room,
+    scratch: Scratch,
     most: u16,
     /// Whether the front end is gone, and only what it sent is still to be taken.
     pub over: bool,
@@ -159,7 +159,7 @@ impl Device {
             features: 0,
             memory: None,
             queues: <[Queue; 2]>::default(),
-            room: Room::default(),
+            scratch: Scratch::default(),
             most,
             over: false,
             broken: false,
@@ -321,10 +321,10 @@ impl Device {
         if !self.runs(FROM_DRIVER) {
             return None;
         }
-        let (features, memory, room) = (self.features, self.memory.as_ref()?, &mut self.room);
+        let (features, memory, scratch) = (self.features, self.memory.as_ref()?, &mut self.scratch);
         let Queue { ring, kick, call, .. } = &mut self.queues[FROM_DRIVER];
         let (ring, call) = (ring.as_mut()?, call.as_ref());
-        let side = Side { ring, memory, call, features, room };
+        let side = Side { ring, memory, call, features, scratch };
         Some(Receiver { side, kick: kick.as_ref()?.as_fd(), cut: false })
     }
 
@@ -334,10 +334,10 @@ impl Device {
         if !self.runs(TO_DRIVER) || self.over {
             return None;
         }
-        let (features, memory, room) = (self.features, self.memory.as_ref()?, &mut self.room);
+        let (features, memory, scratch) = (self.features, self.memory.as_ref()?, &mut self.scratch);
         let Queue { ring, call, .. } = &mut self.queues[TO_DRIVER];
         let (ring, call) = (ring.as_mut()?, call.as_ref());
-        Some(Sender::new(Side { ring, memory, call, features, room }))
+        Some(Sender::new(Side { ring, memory, call, features, scratch }))
     }
 }
 

@@ -39,9 +39,9 @@ fn header_len(features: u64) -> usize {
     if features & (VERSION_1 | MERGEABLE) == 0 { vnet::LEN } else { LONG_HEADER }
 }
 
-/// Room for the buffers of chains, which is kept.
+/// Memory for the buffers of chains, which is used again.
 #[derive(Debug, Default)]
-pub struct Room {
+pub struct Scratch {
     segments: Vec<Segment>,
     /// Of each chain, its head and the bytes of its buffers.
     chains: Vec<(u16, u64)>,
@@ -58,8 +58,8 @@ pub struct Side<'a> {
     pub call: Option<&'a Signal>,
     /// What both sides have agreed on.
     pub features: u64,
-    /// Room for chains.
-    pub room: &'a mut Room,
+    /// Memory for chains.
+    pub scratch: &'a mut Scratch,
 }
 
 impl Side<'_> {
@@ -143,11 +143,11 @@ impl Receiver<'_> {
     /// The packet of a chain, `None` if it is none, and how many descriptors were read. The chain is used.
     #[inline]
     fn one(&mut self, at: u16) -> Result<(Option<Packet>, u16), Fault> {
-        let Side { ring, memory, features, room, .. } = &mut self.side;
+        let Side { ring, memory, features, scratch, .. } = &mut self.side;
         let head = ring.head(at)?;
-        room.segments.clear();
-        let read = ring.chain(memory, head, &mut room.segments)?;
-        let packet = packet(memory, &room.segments, header_len(*features));
+        scratch.segments.clear();
+        let read = ring.chain(memory, head, &mut scratch.segments)?;
+        let packet = packet(memory, &scratch.segments, header_len(*features));
         ring.set_used(at, head, 0)?;
         Ok((packet, read))
     }
@@ -162,7 +162,7 @@ fn packet(memory: &Memory, segments: &[Segment], header_len: usize) -> Option<Pa
         return None;
     }
     let mut header = [0; LONG_HEADER];
-    let mut packet = Packet::with_room(len).ok()?;
+    let mut packet = Packet::with_capacity(len).ok()?;
     packet.put(len as u32).ok()?;
     let (mut to_header, mut to_packet) = (&mut header[..header_len], packet.bytes_mut());
     for segment in segments {
@@ -255,14 +255,14 @@ impl<'a> Sender<'a> {
     /// If a buffer is none.
     #[inline]
     pub fn put(&mut self, header: [u8; vnet::LEN], bytes: &[u8]) -> Result<Put, Fault> {
-        let Side { ring, memory, features, room, .. } = &mut self.side;
+        let Side { ring, memory, features, scratch, .. } = &mut self.side;
         let (header_len, mergeable) = (header_len(*features), *features & MERGEABLE != 0);
         let need = (header_len + bytes.len()) as u64;
-        room.segments.clear();
-        room.chains.clear();
+        scratch.segments.clear();
+        scratch.chains.clear();
         let mut space = 0_u64;
         while space < need {
-            let count = room.chains.len() as u16;
+            let count = scratch.chains.len() as u16;
             if count > 0 && !mergeable {
                 return Ok(Put::TooLong);
             }
@@ -278,23 +278,24 @@ impl<'a> Sender<'a> {
                 // Enough for now. Buffers of which not even one packet is filled by so many are too small.
                 return if self.filled > 0 { Ok(Put::Later) } else { Err(Fault::Small(bytes.len())) };
             }
-            let (at, first) = (self.filled + count, room.segments.len());
+            let (at, first) = (self.filled + count, scratch.segments.len());
             let head = ring.head(at)?;
-            self.read += u32::from(ring.chain(memory, head, &mut room.segments)?);
-            let chain = &room.segments[first..];
+            self.read += u32::from(ring.chain(memory, head, &mut scratch.segments)?);
+            let chain = &scratch.segments[first..];
             let len: u64 = chain.iter().map(|s| u64::from(s.len)).sum();
             if len == 0 || chain.iter().any(|s| !s.writable) {
                 return Err(Fault::Buffer(head));
             }
             space += len;
-            room.chains.push((head, len));
+            scratch.chains.push((head, len));
         }
         let mut long = [0; LONG_HEADER];
         long[..vnet::LEN].copy_from_slice(&header);
-        long[vnet::LEN..].copy_from_slice(&(room.chains.len() as u16).to_le_bytes());
-        write(memory, &room.segments, &long[..header_len], bytes).ok_or(Fault::Buffer(room.chains[0].0))?;
+        long[vnet::LEN..].copy_from_slice(&(scratch.chains.len() as u16).to_le_bytes());
+        write(memory, &scratch.segments, &long[..header_len], bytes)
+            .ok_or(Fault::Buffer(scratch.chains[0].0))?;
         let mut rest = need;
-        for &(head, len) in &room.chains {
+        for &(head, len) in &scratch.chains {
             let now = rest.min(len);
             ring.set_used(self.filled, head, now as u32)?;
             rest -= now;
@@ -319,13 +320,13 @@ impl<'a> Sender<'a> {
 fn write<'a>(memory: &Memory, segments: &[Segment], mut header: &'a [u8], mut bytes: &'a [u8]) -> Option<()> {
     for segment in segments {
         let mut address = segment.address;
-        let mut room = segment.len as usize;
+        let mut left = segment.len as usize;
         for from in [&mut header, &mut bytes] {
-            let (now, behind) = from.split_at(room.min(from.len()));
+            let (now, behind) = from.split_at(left.min(from.len()));
             if !now.is_empty() && !memory.write(address, now) {
                 return None;
             }
-            room -= now.len();
+            left -= now.len();
             address = address.checked_add(now.len() as u64)?;
             *from = behind;
         }

@@ -275,7 +275,9 @@ impl World {
                 self.set.touch(dead, now, *after);
                 self.set.remove(dead);
                 self.set.finish_expiry(dead, now);
-                assert!(self.set.table_mut(dead.table).hold(*slot, Packet::with_room(0).unwrap()).is_err());
+                assert!(
+                    self.set.table_mut(dead.table).hold(*slot, Packet::with_capacity(0).unwrap()).is_err()
+                );
                 assert!(self.set.table_mut(dead.table).release(*slot).is_empty());
                 if !self.tables[0].entries.is_empty() {
                     let e = (0, 0);
