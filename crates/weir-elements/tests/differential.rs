@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use support::{cases, graph, sequence};
 use weir_ir::Program;
 use weir_jit::differential::{Seen, Step, assert_same};
-use weir_verify::testing::{Trial, assert_covered, assert_replayed};
+use weir_verify::testing::{Case, assert_covered, assert_replayed};
 use weir_verify::{Limits, SymbolicInput};
 
 /// All configurations.
@@ -146,9 +146,9 @@ fn runs_take_symbolic_paths() {
         }
         for (kind, program) in [("as written", &g.program), ("optimised", &g.fast)] {
             let steps = sequence::steps(&g, &frames, seed_of(text), 200);
-            let trials: Vec<Trial> = steps.into_iter().filter_map(|s| trial(program, s)).collect();
-            let n = trials.len();
-            let s = assert_covered(program, trials);
+            let cases: Vec<Case> = steps.into_iter().filter_map(|s| case(program, s)).collect();
+            let n = cases.len();
+            let s = assert_covered(program, cases);
             assert_eq!((s.open, s.incomplete), (0, None), "{text}, {kind}");
             assert!(s.agreed >= n, "{text}, {kind}: {s:?} of {n}");
         }
@@ -156,11 +156,11 @@ fn runs_take_symbolic_paths() {
 }
 
 /// A step as the comparison with the symbolic execution takes it.
-fn trial(p: &Program, step: Step) -> Option<Trial> {
+fn case(p: &Program, step: Step) -> Option<Case> {
     let Step::Packet { owner, port, packet, now } = step else { return None };
     let entry = p.packet_entry(owner, port).expect("the point is an input");
     let randoms = (0..8).map(|i| weir_ir::interp::hash(1, &[i, now.into()])).collect();
-    Some(Trial { entry, packet: Some(packet), args: Vec::new(), now, randoms })
+    Some(Case { entry, packet: Some(packet), args: Vec::new(), now, randoms })
 }
 
 /// Paths are solved, and their solutions take them.

@@ -13,7 +13,7 @@ use weir_ir::{Builder, Outcome, Program, check, outcomes};
 use weir_net::build::{self, TcpFields};
 use weir_packet::Packet;
 use weir_table::TableSet;
-use weir_verify::testing::{Trial, assert_covered};
+use weir_verify::testing::{Case, assert_covered};
 
 /// Seed of the random filters, and how many there are.
 const SEED: u64 = 36;
@@ -365,14 +365,14 @@ fn filters_pick_the_frames_that_libpcap_picks() {
         // The symbolic paths of every few.
         if n % 4 == 0 {
             let entry = program.packet_entry(0, 0).unwrap();
-            let trials = frames.iter().map(|f| Trial {
+            let cases = frames.iter().map(|f| Case {
                 entry,
                 packet: Some(Packet::from_bytes(f).unwrap()),
                 args: Vec::new(),
                 now: 1,
                 randoms: Vec::new(),
             });
-            let covered = assert_covered(&program, trials);
+            let covered = assert_covered(&program, cases);
             assert_eq!((covered.open, covered.incomplete), (0, None), "{text}");
             assert_eq!(covered.agreed, frames.len(), "{text}");
         }

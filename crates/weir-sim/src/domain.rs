@@ -291,7 +291,7 @@ impl Sim {
     /// A request arrives at its node. Whether there was one.
     fn deliver(&mut self) -> bool {
         let asked = {
-            let mut all = self.network.on_the_way();
+            let mut all = self.network.in_flight();
             if all.requests.is_empty() {
                 return false;
             }
@@ -319,7 +319,7 @@ impl Sim {
         self.check_functions();
         self.effects += usize::from(effect.is_some());
         if let Some(answer) = asked.answer {
-            self.network.on_the_way().answers.push((asked.connection, answer, said));
+            self.network.in_flight().answers.push((asked.connection, answer, said));
         }
         true
     }
@@ -327,7 +327,7 @@ impl Sim {
     /// An answer arrives at the controller. Whether there was one.
     fn answer(&mut self) -> bool {
         let (_, answer, said) = {
-            let mut all = self.network.on_the_way();
+            let mut all = self.network.in_flight();
             if all.answers.is_empty() {
                 return false;
             }

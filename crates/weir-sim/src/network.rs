@@ -34,7 +34,7 @@ pub struct Asked {
 
 /// All that is on its way.
 #[derive(Debug, Default)]
-pub struct OnTheWay {
+pub struct InFlight {
     /// To nodes.
     pub requests: Vec<Asked>,
     /// To the controller, with the connection.
@@ -43,11 +43,11 @@ pub struct OnTheWay {
 
 /// The network.
 #[derive(Debug, Clone, Default)]
-pub struct Network(Arc<Mutex<OnTheWay>>);
+pub struct Network(Arc<Mutex<InFlight>>);
 
 impl Network {
     /// What is on its way.
-    pub fn on_the_way(&self) -> MutexGuard<'_, OnTheWay> {
+    pub fn in_flight(&self) -> MutexGuard<'_, InFlight> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -58,7 +58,7 @@ impl Network {
 
     /// A connection ends. Of the requests, those arrive later of which `late` says so.
     pub fn end(&self, connection: u64, mut late: impl FnMut() -> bool) {
-        let mut all = self.on_the_way();
+        let mut all = self.in_flight();
         all.answers.retain(|(of, ..)| *of != connection);
         all.requests.retain_mut(|r| {
             if r.connection != connection || r.answer.is_none() {
@@ -87,7 +87,7 @@ impl Transport for Connection {
             let path = parts.uri.path();
             let mark = parts.headers.get(HEADER).and_then(|h| h.to_str().ok()?.parse().ok());
             let (answer, answered) = oneshot::channel();
-            connection.network.on_the_way().requests.push(Asked {
+            connection.network.in_flight().requests.push(Asked {
                 node: connection.node,
                 connection: connection.number,
                 method: parts.method,

@@ -19,7 +19,7 @@ pub use networks::{Arrivals, Paths, assert_losses_are_only_losses};
 
 /// One run of a sequence.
 #[derive(Debug)]
-pub struct Trial {
+pub struct Case {
     /// Where it starts.
     pub entry: BlockId,
     /// The packet, for an entry that takes one.
@@ -32,18 +32,18 @@ pub struct Trial {
     pub randoms: Vec<u32>,
 }
 
-impl Trial {
+impl Case {
     /// A packet on an input of an unlinked program, at time 0.
     ///
     /// # Panics
     /// If the program has no such input.
-    pub fn packet(program: &Program, port: u32, packet: Packet) -> Trial {
+    pub fn packet(program: &Program, port: u32, packet: Packet) -> Case {
         let entry = program.packet_entry(0, port).expect("the program has this input");
-        Trial { entry, packet: Some(packet), args: Vec::new(), now: 0, randoms: Vec::new() }
+        Case { entry, packet: Some(packet), args: Vec::new(), now: 0, randoms: Vec::new() }
     }
 
     /// The same at another time.
-    pub fn at(mut self, now: u64) -> Trial {
+    pub fn at(mut self, now: u64) -> Case {
         self.now = now;
         self
     }
@@ -62,20 +62,20 @@ pub struct Summary {
     pub incomplete: Option<Incomplete>,
 }
 
-/// Runs a sequence of trials on the interpreter, tables kept from one to the next, and checks each run against the
+/// Runs a sequence of cases on the interpreter, tables kept from one to the next, and checks each run against the
 /// path that it takes: how packets end and what they are then, what the host is told, what tables contain.
 ///
 /// # Panics
 /// If a run takes no path, or goes otherwise than its path says.
-pub fn assert_covered(program: &Program, trials: impl IntoIterator<Item = Trial>) -> Summary {
+pub fn assert_covered(program: &Program, cases: impl IntoIterator<Item = Case>) -> Summary {
     let mut tables = first_tables(program);
     let net = Network::of_program(program);
     let mut summary = Summary::default();
-    for (i, mut t) in trials.into_iter().enumerate() {
+    for (i, mut t) in cases.into_iter().enumerate() {
         while let Some(due) = tables.next_due(t.now) {
             let kind = EntryKind::Expire { table: TableId(due.table) };
             if let Some(e) = program.entries.iter().find(|e| e.kind == kind) {
-                let mut run = Trial {
+                let mut run = Case {
                     entry: e.block,
                     packet: None,
                     args: vec![due.slot.into()],
@@ -140,7 +140,7 @@ fn check(
     net: &Network,
     program: &Program,
     tables: &mut TableSet,
-    t: &mut Trial,
+    t: &mut Case,
     what: &str,
     summary: &mut Summary,
 ) {

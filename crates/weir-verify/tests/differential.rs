@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use weir_ir::Program;
 use weir_ir::program::EntryKind;
 use weir_packet::Packet;
-use weir_verify::testing::{Trial, assert_covered, assert_replayed};
+use weir_verify::testing::{Case, assert_covered, assert_replayed};
 use weir_verify::{Limits, SymbolicInput};
 
 /// A run of a program: which entry, bytes (or numbers) for it, time since the one before, random numbers.
@@ -42,7 +42,7 @@ fn ip_packet() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-fn trials(p: &Program, steps: &[Step]) -> Vec<Trial> {
+fn cases(p: &Program, steps: &[Step]) -> Vec<Case> {
     let mut now = 0;
     let entries: Vec<_> = p.entries.iter().filter(|e| !matches!(e.kind, EntryKind::Expire { .. })).collect();
     steps
@@ -53,7 +53,7 @@ fn trials(p: &Program, steps: &[Step]) -> Vec<Trial> {
             let takes_packet = matches!(e.kind, EntryKind::Packet { .. });
             let number = bytes.iter().take(4).fold(0, |v, b| v * 16 + u128::from(*b));
             let params = p.block(e.block).params.len();
-            Trial {
+            Case {
                 entry: e.block,
                 packet: takes_packet.then(|| Packet::from_bytes(bytes).unwrap()),
                 args: if takes_packet { Vec::new() } else { vec![number; params] },
@@ -70,9 +70,9 @@ proptest! {
     #[test]
     fn each_run_takes_a_path(steps in steps(few_values())) {
         for (name, p) in common::all() {
-            let trials = trials(&p, &steps);
-            let n = trials.len();
-            let s = assert_covered(&p, trials);
+            let cases = cases(&p, &steps);
+            let n = cases.len();
+            let s = assert_covered(&p, cases);
             prop_assert_eq!((s.open, s.incomplete), (0, None), "{}: {:?} of {}", name, s, n);
             prop_assert!(s.agreed >= n);
         }
@@ -81,7 +81,7 @@ proptest! {
     #[test]
     fn each_ip_packet_takes_a_path(steps in steps(ip_packet())) {
         for p in [common::dec_ttl(), common::check_header(), common::reshape()] {
-            let s = assert_covered(&p, trials(&p, &steps));
+            let s = assert_covered(&p, cases(&p, &steps));
             prop_assert_eq!((s.open, s.agreed, s.paths), (0, steps.len(), steps.len()), "a run takes just one path");
         }
     }

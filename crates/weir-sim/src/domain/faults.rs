@@ -44,7 +44,7 @@ impl Sim {
     fn kill_node(&mut self, node: &str) {
         self.end_connection(node);
         // What it had not begun is gone.
-        self.network.on_the_way().requests.retain(|r| r.node != node);
+        self.network.in_flight().requests.retain(|r| r.node != node);
         let old = !self.moves && !self.by_hand && self.rng.u32(0..3) == 0;
         if let Some(machine) = self.machines.get_mut(node)
             && old

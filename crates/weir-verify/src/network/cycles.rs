@@ -7,7 +7,7 @@ use crate::network::Node;
 enum Walked {
     No,
     /// The walk is at it, or behind it.
-    OnTheWay,
+    OnPath,
     Done,
 }
 
@@ -20,7 +20,7 @@ pub(crate) fn heads(nodes: &[Node]) -> Vec<bool> {
         if seen[root] != Walked::No {
             continue;
         }
-        seen[root] = Walked::OnTheWay;
+        seen[root] = Walked::OnPath;
         // Nodes on the path, and how many of the paths behind each were followed.
         let mut path = vec![(root, 0)];
         while let Some((v, followed)) = path.last_mut() {
@@ -32,10 +32,10 @@ pub(crate) fn heads(nodes: &[Node]) -> Vec<bool> {
             *followed += 1;
             match seen[w] {
                 Walked::No => {
-                    seen[w] = Walked::OnTheWay;
+                    seen[w] = Walked::OnPath;
                     path.push((w, 0));
                 }
-                Walked::OnTheWay => heads[w] = true,
+                Walked::OnPath => heads[w] = true,
                 Walked::Done => {}
             }
         }

@@ -78,8 +78,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "cycles: one that leads back to where the walk began is not noticed",
         file: "crates/weir-verify/src/network/cycles.rs",
-        text: "Walked::OnTheWay => heads[w] = true,",
-        instead: "Walked::OnTheWay => heads[w] = w != root,",
+        text: "Walked::OnPath => heads[w] = true,",
+        instead: "Walked::OnPath => heads[w] = w != root,",
         test: VERIFY_CYCLES,
     },
     Mutation {

@@ -8,7 +8,7 @@ use weir_ir::{Builder, Layer, Outcome, Program, Reason, check, optimize, outcome
 use weir_jit::differential::{Seen, Step, assert_same};
 use weir_packet::Packet;
 use weir_table::TableSet;
-use weir_verify::testing::{Trial, assert_covered};
+use weir_verify::testing::{Case, assert_covered};
 
 use super::tests::frames;
 use super::*;
@@ -283,11 +283,11 @@ proptest! {
             prop_assert!(matches!(seen[..], [Seen::Exit { port, .. }] if port == wanted), "{:?}, not {}", seen, wanted);
         }
         let entry = list.program.packet_entry(0, 0).unwrap();
-        let trial = |f: &Vec<u8>| {
+        let case = |f: &Vec<u8>| {
             let packet = Some(Packet::from_bytes(f).unwrap());
-            Trial { entry, packet, args: Vec::new(), now: 1, randoms: Vec::new() }
+            Case { entry, packet, args: Vec::new(), now: 1, randoms: Vec::new() }
         };
-        let covered = assert_covered(&list.program, frames.iter().map(trial));
+        let covered = assert_covered(&list.program, frames.iter().map(case));
         prop_assert_eq!((covered.open, covered.incomplete), (0, None));
         prop_assert_eq!(covered.agreed, frames.len());
     }
