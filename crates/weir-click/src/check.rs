@@ -150,7 +150,7 @@ impl Checker<'_> {
                         if flow_of.len() > MAX_FLOWS {
                             self.report.error(
                                 e.loc,
-                                format!("more than {MAX_FLOWS} ways through agnostic elements"),
+                                format!("more than {MAX_FLOWS} paths through agnostic elements"),
                             );
                             return false;
                         }

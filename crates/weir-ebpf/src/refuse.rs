@@ -72,7 +72,7 @@ pub enum Cause {
     MovesMany(u32),
     #[error("calculates with 128-bit numbers ({0})")]
     Wide(&'static str),
-    #[error("asks for {0}, which the kernel does not tell here")]
+    #[error("asks for {0}, which the kernel does not provide here")]
     Asks(&'static str),
     #[error("reads or writes further than 32,767 bytes into the packet")]
     FarAccess,

@@ -168,7 +168,7 @@ impl Finding {
             reason: reason(world, a),
             losses: a.assumptions.losses.clone(),
             waiting: a.assumptions.waiting.clone(),
-            stopped_at: a.stopped.as_ref().map(|s| way_to(world, s)).unwrap_or_default(),
+            stopped_at: a.stopped.as_ref().map(|s| path_to(world, s)).unwrap_or_default(),
             explored: a.doubt.is_some().then(|| a.explored.to_string()),
             not_tried: a.not_tried.then_some(NOT_TRIED),
             packets: Vec::new(),
@@ -206,7 +206,7 @@ fn reason(world: &World, a: &Answer) -> String {
 }
 
 /// The names of the elements that a packet passed, and of the one where it could not be followed.
-fn way_to(world: &World, stopped: &Stopped) -> Vec<String> {
+fn path_to(world: &World, stopped: &Stopped) -> Vec<String> {
     let nodes = stopped.path.iter().map(|p| p.node).chain([stopped.node]);
     let seen = nodes.filter(|n| world.labels.get(n).is_none_or(|l| !l.hidden));
     let mut names: Vec<String> = seen.map(|n| name_of(world, n)).filter(|n| !n.is_empty()).collect();
@@ -250,7 +250,7 @@ fn reason_of_goal(status: Status, goal: &Goal) -> String {
         (Status::Violated, Goal::Never { to, .. }) => format!("this packet arrives at {to}"),
         (Status::Holds, Goal::Invariant { .. }) => "the fields keep their values on every path".to_owned(),
         (Status::Violated, Goal::Invariant { to, .. }) => {
-            format!("this packet is changed on its way to {to}")
+            format!("this packet is changed on its path to {to}")
         }
         (Status::Holds, Goal::Return { from, .. }) => format!("the reply comes back to {from}"),
         (Status::Violated, Goal::Return { from, .. }) => format!("no reply comes back to {from}"),

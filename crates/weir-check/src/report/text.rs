@@ -67,7 +67,7 @@ impl fmt::Display for Finding {
         }
         if !self.stopped_at.is_empty() {
             let example = if self.packets.is_empty() { "" } else { ", as this packet" };
-            writeln!(f, "  on the way: {}{example}", self.stopped_at.join(" -> "))?;
+            writeln!(f, "  path: {}{example}", self.stopped_at.join(" -> "))?;
         }
         if let Some(explored) = &self.explored {
             writeln!(f, "  explored: {explored}")?;

@@ -75,7 +75,7 @@ impl FromArg for By {
             "VLAN" => Ok(By::Vlan),
             "VNI" => Ok(By::Vni),
             "KEY" => Ok(By::Key),
-            other => Err(format!("'{other}' is nothing to tell packets by: write VLAN, VNI or KEY")),
+            other => Err(format!("'{other}' is nothing to distinguish packets by: write VLAN, VNI or KEY")),
         }
     }
 }

@@ -80,7 +80,7 @@ impl Reader {
             };
             let Some(draft) = draft else {
                 self.complain(if self.fields.is_empty() {
-                    "no line '!data' tells the fields"
+                    "no line '!data' names the fields"
                 } else {
                     "no field of the packet can be read"
                 });

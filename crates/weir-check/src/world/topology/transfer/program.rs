@@ -88,7 +88,7 @@ pub(super) fn program(
         rules.push(Fits { bits: bits(rule, &fields), action: number });
     }
     let widths: Vec<u32> = fields.iter().map(|f| 8 * f.len as u32).collect();
-    let too_large = || format!("the rules of port {port} tell too many kinds of packets apart");
+    let too_large = || format!("the rules of port {port} distinguish too many kinds of packets");
     let diagram = Diagram::new(&widths, &rules).ok_or_else(too_large)?;
     let mut b = Builder::new(name, 1, outputs.len() as u32 + u32::from(!unknown.is_empty()));
     let tables = diagram.nodes.iter().enumerate().map(|(i, n)| table(&mut b, i, n, &fields)).collect();
