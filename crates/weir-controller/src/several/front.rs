@@ -163,13 +163,14 @@ mod tests {
         front.set(Standing::Follows(url.clone()));
         let asked = status(&front, "/v1/graphs");
         let elects = async {
-            let _connection = silent.accept().await.unwrap();
+            let connection = silent.accept().await.unwrap();
             front.set(Standing::Waits);
             front.set(Standing::Follows(url));
             tokio::task::yield_now().await;
             front.set(Standing::Follows("https://127.0.0.1:1".into()));
+            connection
         };
-        let ((code, text), ()) = tokio::join!(asked, elects);
+        let ((code, text), _connection) = tokio::join!(asked, elects);
         assert!(code == 503 && text.contains("another one leads by now"), "{text}");
         let (nodes, _dialled) = mpsc::channel(1);
         let own = Router::new().fallback(async |request: Request| request.uri().path().to_owned());
