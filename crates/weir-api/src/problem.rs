@@ -41,6 +41,17 @@ pub struct Mistake {
     /// What would be right.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub help: String,
+    /// What kind of mistake it is, where a program may want to know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<MistakeCode>,
+}
+
+/// The code of a mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MistakeCode {
+    /// The interface, VLAN or tunnel is an access point of another graph.
+    AccessPointTaken,
 }
 
 impl From<String> for Mistake {
@@ -105,6 +116,7 @@ impl From<DocErrors> for Problem {
             column: e.position.map(|p| p.column),
             message: e.message.clone(),
             help: e.help.clone(),
+            code: None,
         };
         Problem::new(StatusCode::BAD_REQUEST, "the document has mistakes")
             .with(errors.errors().iter().map(mistake))

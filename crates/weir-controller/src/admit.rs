@@ -248,7 +248,12 @@ pub fn admit(
             Err(why) => against = why,
         }
     }
-    let reasons = |why: Vec<WhyNot>| why.into_iter().map(|w| format!("node {}: {}", w.node, w.reason).into());
+    let reasons = |why: Vec<WhyNot>| {
+        why.into_iter().map(|w| {
+            let message = format!("node {}: {}", w.node, w.reason);
+            Mistake { message, code: w.code, ..Mistake::default() }
+        })
+    };
     if asked.is_some() {
         return Err(refused("no node can take the graph").with(reasons(against)));
     }

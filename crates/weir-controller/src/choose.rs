@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use weir_api::domain::Domain;
+use weir_api::problem::MistakeCode;
 use weir_model::graph::ServiceGraph;
 use weir_model::value::Id;
 
-use crate::facts::{needs, no_image, no_place, other_region};
+use crate::facts::{NoPlace, needs, no_image, no_place, other_region};
 
 /// A node that a graph could go to.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +33,8 @@ pub struct WhyNot {
     pub node: String,
     /// What speaks against it.
     pub reason: String,
+    /// The code of the mistake that this is.
+    pub code: Option<MistakeCode>,
 }
 
 /// Where a graph goes.
@@ -59,23 +62,31 @@ pub(crate) fn functions<'a>(ids: impl IntoIterator<Item = &'a Id>) -> String {
 }
 
 /// What speaks against a node, if anything does.
-fn against(graph: &ServiceGraph, c: &Candidate<'_>, asked: Option<&str>) -> Option<String> {
+fn against(
+    graph: &ServiceGraph,
+    c: &Candidate<'_>,
+    asked: Option<&str>,
+) -> Option<(String, Option<MistakeCode>)> {
+    let plain = |text: String| Some((text, None));
     if let Some(asked) = asked
         && asked != c.name
     {
-        return Some(format!("node '{asked}' was asked for"));
+        return plain(format!("node '{asked}' was asked for"));
     }
     if !c.online {
-        return Some("it is offline".to_owned());
+        return plain("it is offline".to_owned());
     }
     if c.cordoned && !c.has_it {
-        return Some("it is cordoned".to_owned());
+        return plain("it is cordoned".to_owned());
     }
-    let Some(domain) = c.domain else { return Some("it has not said yet what it has".to_owned()) };
+    let Some(domain) = c.domain else { return plain("it has not said yet what it has".to_owned()) };
     let placement = &graph.placement;
     let region = other_region(domain, placement.region.as_ref());
     let apart = placement.apart.iter().map(|set| format!("{} are to be on different nodes", functions(set)));
-    let places = graph.saps.iter().filter_map(|s| no_place(domain, graph.id.as_str(), s));
+    let places: Vec<NoPlace> =
+        graph.saps.iter().filter_map(|s| no_place(domain, graph.id.as_str(), s)).collect();
+    let code = places.iter().find_map(NoPlace::code);
+    let places = places.iter().map(NoPlace::to_string);
     let images = graph.functions.iter().filter_map(|f| no_image(domain, f));
     let lacks: BTreeSet<String> = places.chain(images).chain(region).chain(apart).collect();
     if lacks.is_empty() && !domain.resources.overcommit && !c.has_it {
@@ -85,7 +96,7 @@ fn against(graph: &ServiceGraph, c: &Candidate<'_>, asked: Option<&str>) -> Opti
         let left = |s: weir_api::domain::Share| s.total.saturating_sub(s.used);
         let (free, time) = (left(domain.resources.memory), left(domain.resources.cpu));
         if memory > free {
-            return Some(format!(
+            return plain(format!(
                 "it has {} MB of memory left, and the graph may take {}",
                 free >> 20,
                 memory >> 20
@@ -93,14 +104,14 @@ fn against(graph: &ServiceGraph, c: &Candidate<'_>, asked: Option<&str>) -> Opti
         }
         if cpu > time {
             let cpus = |n: u64| n as f64 / 1000.0;
-            return Some(format!(
+            return plain(format!(
                 "it has {} processors left, and the graph may take {}",
                 cpus(time),
                 cpus(cpu)
             ));
         }
     }
-    (!lacks.is_empty()).then(|| lacks.into_iter().collect::<Vec<_>>().join(", "))
+    (!lacks.is_empty()).then(|| (lacks.into_iter().collect::<Vec<_>>().join(", "), code))
 }
 
 /// The node for a whole graph: where it is already, or else the one with the least to do.
@@ -116,7 +127,7 @@ pub fn choose(
     let mut fit = Vec::new();
     for c in nodes {
         match against(graph, c, asked) {
-            Some(reason) => others.push(WhyNot { node: c.name.to_owned(), reason }),
+            Some((reason, code)) => others.push(WhyNot { node: c.name.to_owned(), reason, code }),
             None => fit.push(c),
         }
     }
@@ -140,7 +151,7 @@ pub fn choose(
             true => format!("it would do; the graph is at '{}'", best.name),
             false => format!("it would do; it has {} graphs", c.graphs),
         };
-        WhyNot { node: c.name.to_owned(), reason }
+        WhyNot { node: c.name.to_owned(), reason, code: None }
     });
     others.extend(rest);
     others.sort_by(|a, b| a.node.cmp(&b.node));
@@ -187,7 +198,10 @@ flowrules:
         let [a, b, c] = [node("a", &some), node("b", &all), node("c", &all)];
         let choice = choose(&graph, &[a, b, c], None).unwrap();
         assert_eq!(choice.node, "b");
-        assert_eq!(choice.others[0], WhyNot { node: "a".into(), reason: "it has no interface 'wan'".into() });
+        assert_eq!(
+            choice.others[0],
+            WhyNot { node: "a".into(), reason: "it has no interface 'wan'".into(), code: None }
+        );
         assert_eq!(choose(&graph, &[a, Candidate { graphs: 1, ..b }, c], None).unwrap().node, "c");
         let here = Candidate { graphs: 7, has_it: true, cordoned: true, ..b };
         assert_eq!(choose(&graph, &[a, here, c], None).unwrap().node, "b");
@@ -211,5 +225,18 @@ flowrules:
         assert_eq!(choose(&graph, &nodes, None).unwrap().node, "b");
         let graph = ServiceGraph::parse(&text("10.0.0.2")).unwrap();
         assert!(choose(&graph, &nodes, None).unwrap_err()[1].reason.contains("not the address 10.0.0.2"));
+    }
+
+    #[test]
+    fn only_what_others_have_has_the_code_of_that() {
+        let graph = ServiceGraph::parse(GRAPH).unwrap();
+        let mut taken = domain(&["lan", "wan"]);
+        taken.endpoints[0].graph = Some("other".into());
+        let mut own = domain(&["lan"]);
+        own.endpoints[0].graph = Some("g".into());
+        let why = choose(&graph, &[node("a", &taken), node("b", &own)], None).unwrap_err();
+        assert_eq!(why[0].reason, "its interface 'lan' is an access point of graph 'other'");
+        assert_eq!(why[0].code, Some(MistakeCode::AccessPointTaken));
+        assert_eq!((why[1].reason.as_str(), why[1].code), ("it has no interface 'wan'", None));
     }
 }

@@ -4,28 +4,53 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use weir_api::domain::{Domain, DomainImage};
+use weir_api::problem::MistakeCode;
 use weir_model::graph::{Function, Sap, SapKind, VlanSap};
 use weir_model::value::Id;
 
+/// The reason against an access point of a graph at a node.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoPlace {
+    #[error("it is cordoned")]
+    Cordoned,
+    #[error("it has no interface '{0}'")]
+    NoInterface(String),
+    /// Another graph has it, which not everybody may know.
+    #[error("{}its interface '{interface}' is an access point of graph '{graph}'", of_vlan(*.vlan))]
+    Taken { interface: String, vlan: Option<u16>, graph: String },
+    #[error("it has not the address {0}")]
+    NoAddress(IpAddr),
+}
+
+impl NoPlace {
+    /// The code of a mistake with this reason.
+    pub(crate) fn code(&self) -> Option<MistakeCode> {
+        matches!(self, NoPlace::Taken { .. }).then_some(MistakeCode::AccessPointTaken)
+    }
+}
+
+fn of_vlan(vlan: Option<u16>) -> String {
+    vlan.map_or(String::new(), |vlan| format!("VLAN {vlan} of "))
+}
+
 /// What speaks against an access point of a graph at a node, if anything does.
-pub(crate) fn no_place(domain: &Domain, graph: &str, sap: &Sap) -> Option<String> {
+pub(crate) fn no_place(domain: &Domain, graph: &str, sap: &Sap) -> Option<NoPlace> {
     let interface = |name: &str, vlan: Option<u16>| {
         let Some(end) = domain.endpoints.iter().find(|e| e.interface == name) else {
-            return Some(format!("it has no interface '{name}'"));
+            return Some(NoPlace::NoInterface(name.to_owned()));
         };
         let owner = match vlan {
             None => end.graph.as_ref(),
             Some(vlan) => end.vlans.iter().find(|v| v.vlan == vlan).map(|v| &v.graph),
         };
-        let vlan = vlan.map_or(String::new(), |vlan| format!("VLAN {vlan} of "));
         let other = owner.filter(|owner| *owner != graph)?;
-        Some(format!("{vlan}its interface '{name}' is an access point of graph '{other}'"))
+        Some(NoPlace::Taken { interface: name.to_owned(), vlan, graph: other.to_string() })
     };
     let address = |ip: IpAddr| {
         let text = ip.to_string();
         let same = |a: &String| a.split('/').next() == Some(&text);
         let there = domain.endpoints.iter().any(|e| e.addresses.iter().any(same));
-        (!there).then(|| format!("it has not the address {ip}"))
+        (!there).then_some(NoPlace::NoAddress(ip))
     };
     match &sap.kind {
         SapKind::Interface { interface: i } => interface(i.if_name.as_str(), None),

@@ -9,7 +9,7 @@ use weir_model::graph::{Function, ServiceGraph};
 use weir_model::value::Id;
 use weir_placement::MAX_MODULES;
 
-use crate::facts::{no_image, no_place, other_region};
+use crate::facts::{NoPlace, no_image, no_place, other_region};
 use crate::links::Link;
 use crate::search::Search;
 use crate::split::Places;
@@ -55,9 +55,10 @@ fn saps(
             (Some(wanted), _) if able.contains(&wanted) => wanted,
             (Some(wanted), _) if nodes.contains_key(wanted) => {
                 let why = nodes.get(wanted).and_then(|n| no_place(n.domain, graph.id.as_str(), sap));
-                let text =
-                    format!("{what}: node {wanted}: {}", why.unwrap_or_else(|| "it is cordoned".into()));
-                mistakes.push(mistake(path, text, "name a free interface, or an address, of that node"));
+                let why = why.unwrap_or(NoPlace::Cordoned);
+                let text = format!("{what}: node {wanted}: {why}");
+                let help = "name a free interface, or an address, of that node";
+                mistakes.push(Mistake { code: why.code(), ..mistake(path, text, help) });
                 continue;
             }
             (Some(wanted), _) => {
@@ -66,13 +67,15 @@ fn saps(
             }
             (None, [one]) => one,
             (None, []) => {
+                let mut code = None;
                 let why = nodes.iter().map(|(name, n)| {
-                    let why = no_place(n.domain, graph.id.as_str(), sap);
-                    format!("node {name}: {}", why.unwrap_or_else(|| "it is cordoned".into()))
+                    let why = no_place(n.domain, graph.id.as_str(), sap).unwrap_or(NoPlace::Cordoned);
+                    code = code.or(why.code());
+                    format!("node {name}: {why}")
                 });
-                let text =
-                    format!("{what}: no node has a place for it: {}", why.collect::<Vec<_>>().join("; "));
-                mistakes.push(mistake(path, text, ""));
+                let why = why.collect::<Vec<_>>().join("; ");
+                let text = format!("{what}: no node has a place for it: {why}");
+                mistakes.push(Mistake { code, ..mistake(path, text, "") });
                 continue;
             }
             (None, _) => match (had.filter(|had| able.contains(had)), &inside[..]) {

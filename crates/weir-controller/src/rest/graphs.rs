@@ -11,7 +11,7 @@ use serde_json::Value;
 use weir_api::BASE;
 use weir_api::graphs::{AppliedGraph, AppliedList, GraphSummary, ListOutcome, RemovedLater};
 use weir_api::plan::Plan;
-use weir_api::problem::{Mistake, Problem};
+use weir_api::problem::{Mistake, MistakeCode, Problem};
 use weir_api::status::{GraphStatus, State as Life};
 use weir_auth::{Action, Graph, Principal};
 use weir_model::value::Id;
@@ -194,7 +194,7 @@ fn owned(
 /// What is wrong, without what nodes and others have, for those who may not know it.
 fn discreet(caller: &Caller, mut problem: Problem) -> Problem {
     if !caller.can(&Action::ReadNodes) {
-        problem.errors.retain(|e| !e.message.contains("is an access point of graph"));
+        problem.errors.retain(|e| e.code != Some(MistakeCode::AccessPointTaken));
     }
     problem
 }

@@ -1,7 +1,8 @@
 //! Errors of the node as problem documents.
 
 use axum::http::StatusCode;
-use weir_api::problem::{Mistake, Problem};
+use weir_api::problem::{Mistake, MistakeCode, Problem};
+use weir_switch::lsi0::Conflict;
 
 use crate::compute::ComputeError;
 use crate::connection::CallError;
@@ -44,7 +45,12 @@ impl From<ApplyError> for Problem {
             ApplyError::Invalid(errors) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
                 .with(errors.into_iter().map(|e| Mistake { path: e.at, ..e.what.into() })),
             ApplyError::Conflict(found) => {
-                Problem::new(StatusCode::CONFLICT, detail).with(found.iter().map(|c| c.to_string().into()))
+                let taken = |c: &Conflict| Mistake {
+                    message: c.to_string(),
+                    code: Some(MistakeCode::AccessPointTaken),
+                    ..Mistake::default()
+                };
+                Problem::new(StatusCode::CONFLICT, detail).with(found.iter().map(taken))
             }
             ApplyError::Refused(errors) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
                 .with(errors.into_iter().map(Mistake::from)),

@@ -708,33 +708,6 @@ class MissingLink(BaseModel):
     """
 
 
-class Mistake(BaseModel):
-    """
-    One mistake.
-    """
-
-    column: Annotated[int | None, Field(ge=0)] = None
-    """
-    Column in the body, from 1.
-    """
-    help: str | None = None
-    """
-    What would be right.
-    """
-    line: Annotated[int | None, Field(ge=0)] = None
-    """
-    Line in the body, from 1.
-    """
-    message: str
-    """
-    What is wrong.
-    """
-    path: str | None = None
-    """
-    Where in the document, such as `sffg.flowrules[2].actions`.
-    """
-
-
 class ModuleAddress(BaseModel):
     """
     Where a module is reached.
@@ -976,29 +949,6 @@ class PlaneUsage(BaseModel):
     process: str
     """
     Which process it is: another one counts from 0.
-    """
-
-
-class Problem(BaseModel):
-    """
-    A problem, as a document (RFC 9457).
-    """
-
-    detail: str
-    """
-    What went wrong, and what would be right.
-    """
-    errors: list[Mistake] | None = None
-    """
-    All mistakes, where there may be several.
-    """
-    status: Annotated[int, Field(ge=0)]
-    """
-    The HTTP status.
-    """
-    title: str
-    """
-    The kind of problem.
     """
 
 
@@ -1515,41 +1465,6 @@ class AccountingList(BaseModel):
     records: list[AccountingRecord]
     """
     By request, in the order in which they came, and by module.
-    """
-
-
-class AppliedGraph(BaseModel):
-    """
-    The result for one document of a list.
-    """
-
-    id: str
-    """
-    The graph.
-    """
-    outcome: Literal["created", "changed", "unchanged", "refused"]
-    """
-    What became of it.
-    """
-    problem: Problem | None = None
-    revision: Annotated[int | None, Field(ge=0)] = None
-    """
-    The revision that runs now, if it was applied.
-    """
-    warnings: list[str] | None = None
-    """
-    What may go wrong, such as packets that are too large for an access point.
-    """
-
-
-class AppliedList(BaseModel):
-    """
-    The results for a list of documents, in its order.
-    """
-
-    graphs: list[AppliedGraph]
-    """
-    One for each document.
     """
 
 
@@ -2277,6 +2192,34 @@ class Measured(BaseModel):
     """
 
 
+class Mistake(BaseModel):
+    """
+    One mistake.
+    """
+
+    code: Literal["access-point-taken"] | None = None
+    column: Annotated[int | None, Field(ge=0)] = None
+    """
+    Column in the body, from 1.
+    """
+    help: str | None = None
+    """
+    What would be right.
+    """
+    line: Annotated[int | None, Field(ge=0)] = None
+    """
+    Line in the body, from 1.
+    """
+    message: str
+    """
+    What is wrong.
+    """
+    path: str | None = None
+    """
+    Where in the document, such as `sffg.flowrules[2].actions`.
+    """
+
+
 class MoveStep(BaseModel):
     """
     A step of a move at a node, done all at once. Parts come in the order of the fields.
@@ -2407,6 +2350,29 @@ class PolicySettings(BaseModel):
     tenants: list[str] | None = None
     """
     The tenants whose graphs it is for.
+    """
+
+
+class Problem(BaseModel):
+    """
+    A problem, as a document (RFC 9457).
+    """
+
+    detail: str
+    """
+    What went wrong, and what would be right.
+    """
+    errors: list[Mistake] | None = None
+    """
+    All mistakes, where there may be several.
+    """
+    status: Annotated[int, Field(ge=0)]
+    """
+    The HTTP status.
+    """
+    title: str
+    """
+    The kind of problem.
     """
 
 
@@ -2636,6 +2602,41 @@ class UsageList(BaseModel):
     graphs: list[GraphUsage]
     """
     By graph; at a controller once for each node that a graph is on.
+    """
+
+
+class AppliedGraph(BaseModel):
+    """
+    The result for one document of a list.
+    """
+
+    id: str
+    """
+    The graph.
+    """
+    outcome: Literal["created", "changed", "unchanged", "refused"]
+    """
+    What became of it.
+    """
+    problem: Problem | None = None
+    revision: Annotated[int | None, Field(ge=0)] = None
+    """
+    The revision that runs now, if it was applied.
+    """
+    warnings: list[str] | None = None
+    """
+    What may go wrong, such as packets that are too large for an access point.
+    """
+
+
+class AppliedList(BaseModel):
+    """
+    The results for a list of documents, in its order.
+    """
+
+    graphs: list[AppliedGraph]
+    """
+    One for each document.
     """
 
 
