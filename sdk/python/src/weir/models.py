@@ -1753,7 +1753,7 @@ class Event(BaseModel):
         "notice",
     ]
     """
-    An event at a controller's end of a connection.
+    What happened.
     """
     node: str | None = None
     """
