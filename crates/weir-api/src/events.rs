@@ -51,6 +51,8 @@ pub enum Kind {
     Domain,
     /// A query has something to say: see `report`. Kept only if it is said once.
     Query,
+    /// An action of a graph's monitoring: see `alarm`.
+    Alarm,
     /// An element printed something. Not kept, and without a number.
     Print,
     /// Anything else that the data plane told.
@@ -82,6 +84,7 @@ impl Kind {
             Kind::Policy => "policy",
             Kind::Domain => "domain",
             Kind::Query => "query",
+            Kind::Alarm => "alarm",
             Kind::Print => "print",
             Kind::Notice => "notice",
         }
@@ -117,6 +120,20 @@ pub struct Event {
     /// What a query has to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<Report>,
+    /// What a graph's monitoring has to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alarm: Option<Alarm>,
+}
+
+/// What a graph's monitoring has to say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Alarm {
+    /// The topic.
+    pub topic: String,
+    /// The message.
+    pub message: String,
+    /// What happened: `a->b` from one zone to another, `->a` entered, `a->` left, `a` in it.
+    pub on: String,
 }
 
 /// Events that are kept.
@@ -132,7 +149,7 @@ mod tests {
 
     #[test]
     fn words_lead_back_to_kinds() {
-        for kind in [Kind::Applied, Kind::DeviceDown, Kind::EngineUp, Kind::Notice] {
+        for kind in [Kind::Applied, Kind::Alarm, Kind::DeviceDown, Kind::EngineUp, Kind::Notice] {
             assert_eq!(Kind::from_name(kind.name()), kind);
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }

@@ -35,6 +35,9 @@ pub struct GraphSummary {
     /// Number of handlers that were written beside the document.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub drift: usize,
+    /// The zones of its monitoring that are entered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub zones: Vec<String>,
 }
 
 fn is_zero(n: &usize) -> bool {

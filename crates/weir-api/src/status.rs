@@ -40,9 +40,45 @@ pub struct GraphStatus {
     /// restarted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drift: Vec<Drift>,
+    /// What its monitoring has measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub monitoring: Option<MonitoringStatus>,
     /// What may go wrong, such as packets that are too large for an access point.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// What the monitoring of a graph has measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MonitoringStatus {
+    /// The measurements, in the document's order.
+    pub measurements: Vec<MeasurementStatus>,
+    /// The zones, in the document's order.
+    pub zones: Vec<ZoneStatus>,
+}
+
+/// A measurement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MeasurementStatus {
+    /// Its name.
+    pub name: String,
+    /// What is measured, such as `rate.rx`.
+    pub metric: String,
+    /// The newest value, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+}
+
+/// A zone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ZoneStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether it is entered; not known until there were samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entered: Option<bool>,
+    /// For how long, in milliseconds.
+    pub age: u64,
 }
 
 /// A handler write that the document does not have.
@@ -223,6 +259,7 @@ mod tests {
             profile: vec![],
             flows: vec![],
             drift: vec![],
+            monitoring: None,
             warnings: vec![],
         };
         let json = serde_json::to_value(&status).unwrap();

@@ -189,7 +189,7 @@ async fn follow(controller: &Controller, node: &str) -> Result<(), FleetError> {
 /// An event of a node becomes one of the domain, but for those of which the controller tells itself.
 async fn hear(controller: &Controller, node: &str, event: Event) {
     let keep = event.id.is_some();
-    let Event { kind, graph, text, report, .. } = event;
+    let Event { kind, graph, text, report, alarm, .. } = event;
     let own = matches!(
         kind,
         Kind::Applied | Kind::Changed | Kind::Removed | Kind::ControllerUp | Kind::ControllerDown
@@ -211,7 +211,7 @@ async fn hear(controller: &Controller, node: &str, event: Event) {
         (graph, _) => (graph, text),
     };
     let report = report.map(|r| of_node(r, node));
-    let event = NewEvent { kind, node: Some(node.to_owned()), graph, tenant, text, report, keep };
+    let event = NewEvent { kind, node: Some(node.to_owned()), graph, tenant, text, report, alarm, keep };
     controller.events.publish_all(vec![event]).await;
 }
 

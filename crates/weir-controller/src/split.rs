@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use weir_measure::{Monitoring, Of};
 use weir_model::DocErrors;
 use weir_model::graph::{
     Actions, Function, FunctionState, GraphParts, Match, Placement, PortRef, Rule, Sap, SapKind,
@@ -87,6 +88,20 @@ pub enum SplitError {
     /// There are no numbers for tunnels left.
     #[error("all {} numbers of tunnels are in use", NUMBERS.count())]
     NoNumber,
+    /// One node does all of a graph's monitoring.
+    #[error(
+        "the monitoring measures '{of}' on node '{node}' and '{other}' on node '{elsewhere}'; measure what is on one node"
+    )]
+    Monitoring {
+        /// What is measured.
+        of: String,
+        /// Where it is.
+        node: String,
+        /// What else is measured.
+        other: String,
+        /// Where that is.
+        elsewhere: String,
+    },
     /// A part is no graph.
     #[error("the part for node '{node}' is wrong: {what}")]
     Part {
@@ -229,6 +244,33 @@ fn lead(hops: &[Tunnel], place: &PortRef, onward: &mut Onward) -> Result<PortRef
     Ok(ids.into_iter().next().map_or_else(|| place.clone(), PortRef::Sap))
 }
 
+/// The node that has all that is measured; none without measurements.
+fn monitoring_node(monitoring: &Monitoring, places: &Places) -> Result<Option<String>, SplitError> {
+    let mut first: Option<(String, &String)> = None;
+    for m in monitoring.measurements() {
+        let (name, node) = match m.metric.of() {
+            Of::Function(id) | Of::Port(id, _) => {
+                let found = places.functions.iter().find(|(f, _)| f.as_str() == id);
+                (id, found.map(|(_, node)| node))
+            }
+            Of::Sap(id) => {
+                let found = places.saps.iter().find(|(s, _)| s.as_str() == id);
+                (id, found.map(|(_, node)| node))
+            }
+        };
+        let node = node.ok_or_else(|| SplitError::Nowhere(name.clone()))?;
+        match &first {
+            None => first = Some((name, node)),
+            Some((of, at)) if *at != node => {
+                let (of, node, elsewhere) = (of.clone(), (*at).clone(), node.clone());
+                return Err(SplitError::Monitoring { of, node, other: name, elsewhere });
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(first.map(|(_, node)| node.clone()))
+}
+
 /// Splits a graph. Tunnels over links that encrypt are so by `keys`. A function that is `moving` is at two nodes as long as it has not arrived.
 ///
 /// # Errors
@@ -254,6 +296,7 @@ pub fn split(
         saps: Vec::new(),
         flowrules: Vec::new(),
         requirements: Vec::new(),
+        monitoring: None,
         direct_links: graph.direct_links,
         start: graph.start,
         idle: graph.idle,
@@ -330,6 +373,12 @@ pub fn split(
             if let Some(sap) = sap(links, keys, tunnel, node)? {
                 parts.entry(node.clone()).or_insert_with(empty).saps.push(sap);
             }
+        }
+    }
+    if let Some(monitoring) = &graph.monitoring {
+        let node = monitoring_node(monitoring, places)?.or_else(|| parts.keys().next().cloned());
+        if let Some(part) = node.and_then(|node| parts.get_mut(&node)) {
+            part.monitoring = Some(monitoring.clone());
         }
     }
     for (number, (node, place)) in onward {

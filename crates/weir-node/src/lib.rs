@@ -36,6 +36,7 @@ pub mod instance;
 pub mod join;
 pub mod membership;
 mod metrics;
+mod monitoring;
 mod mtu;
 pub mod node;
 mod perform;

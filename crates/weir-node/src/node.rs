@@ -22,6 +22,7 @@ use crate::desired::DesiredGraph;
 use crate::images::Images;
 use crate::membership::Membership;
 use crate::metrics::Times;
+use crate::monitoring::core::Monitors;
 use crate::perform::{Runtime, StepError};
 use crate::proof::{Proofs, follows_document};
 use crate::queries::core::Queries;
@@ -94,6 +95,8 @@ pub struct Node<D> {
     pub(crate) slow_starts: Semaphore,
     /// A query was set.
     pub(crate) queried: Notify,
+    /// What the documents of graphs have measured.
+    pub(crate) monitors: Mutex<Monitors>,
     /// What the processor time of inline functions is reckoned from.
     pub(crate) meter: Mutex<Meter>,
 }
@@ -143,6 +146,7 @@ impl<D: DataPlane> Node<D> {
             unstarted: Notify::new(),
             waking: Mutex::default(),
             slow_starts: Semaphore::new(crate::suspend::AT_A_TIME),
+            monitors: Mutex::default(),
             meter: Mutex::default(),
         })
     }

@@ -23,6 +23,7 @@ use crate::compute::{Drivers, Notice, NoticeKind};
 use crate::domain;
 use crate::engine::{Engine, EngineEvent, EnginePlace};
 use crate::join::{Join, JoinError, Member};
+use crate::monitoring;
 use crate::node::Node;
 use crate::queries;
 use crate::resources::Resources;
@@ -266,6 +267,8 @@ pub async fn serve(
     let describing = tokio::spawn(domain::watch(node.clone()));
     let going_back = tokio::spawn(go_back(node.clone()));
     let querying = tokio::spawn(queries::watch(node.clone()));
+    let monitoring = tokio::spawn(monitoring::watch(node.clone()));
+    let sampling = tokio::spawn(monitoring::sample(node.clone()));
 
     let router = router(node.clone());
     let joined = member.map(|m| tokio::spawn(m.run(node.clone(), router.clone())));
@@ -278,6 +281,8 @@ pub async fn serve(
     describing.abort();
     going_back.abort();
     querying.abort();
+    monitoring.abort();
+    sampling.abort();
     starting.abort();
     suspending.abort();
     node.quiesce().await;

@@ -166,6 +166,7 @@ pub async fn status<D: DataPlane>(
         profile: ElementTime::of(profile),
         flows: flows.collect(),
         drift,
+        monitoring: None,
         warnings: crate::mtu::told(graph),
     })
 }

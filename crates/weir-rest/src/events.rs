@@ -78,6 +78,7 @@ impl Events {
                 tenant: n.tenant.clone(),
                 text: n.text.clone(),
                 report: n.report.clone(),
+                alarm: n.alarm.clone(),
             };
             events.iter().map(event).collect::<Vec<_>>()
         };

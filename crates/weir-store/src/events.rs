@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OptionalExtension, params};
-use weir_api::events::{Event, Kind};
+use weir_api::events::{Alarm, Event, Kind};
 use weir_api::queries::Report;
 
 use crate::{Database, Result};
@@ -21,9 +21,9 @@ CREATE TABLE IF NOT EXISTS events (
 ) STRICT;
 ";
 
-/// Events of earlier versions had neither node nor tenant, and no reports.
+/// Events of earlier versions had neither node nor tenant, and no reports or alarms.
 pub(crate) fn upgrade(db: &Connection) -> rusqlite::Result<()> {
-    for column in ["node", "tenant", "report"] {
+    for column in ["node", "tenant", "report", "alarm"] {
         let known = "SELECT 1 FROM pragma_table_info('events') WHERE name = ?1";
         if db.query_row(known, [column], |_| Ok(())).optional()?.is_none() {
             db.execute_batch(&format!("ALTER TABLE events ADD COLUMN {column} TEXT"))?;
@@ -47,6 +47,8 @@ pub struct NewEvent {
     pub text: String,
     /// What a query has to say.
     pub report: Option<Report>,
+    /// What a graph's monitoring has to say.
+    pub alarm: Option<Alarm>,
     /// Whether it is kept for those who come later.
     pub keep: bool,
 }
@@ -61,6 +63,7 @@ impl NewEvent {
             tenant: None,
             text: String::new(),
             report: None,
+            alarm: None,
             keep: kind != Kind::Print,
         }
     }
@@ -73,16 +76,17 @@ impl Database {
         self.with(|db| {
             let tx = db.savepoint()?;
             let mut logged = Vec::new();
-            for NewEvent { kind, node, graph, tenant, text, report, .. } in events {
+            for NewEvent { kind, node, graph, tenant, text, report, alarm, .. } in events {
                 let insert =
-                    "INSERT INTO events (time, kind, node, graph, tenant, text, report) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+                    "INSERT INTO events (time, kind, node, graph, tenant, text, report, alarm) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
                 let said = report.as_ref().and_then(|r| serde_json::to_string(r).ok());
-                let values = params![time, kind.name(), node, graph, tenant, text, said];
+                let alarmed = alarm.as_ref().and_then(|a| serde_json::to_string(a).ok());
+                let values = params![time, kind.name(), node, graph, tenant, text, said, alarmed];
                 tx.prepare_cached(insert)?.execute(values)?;
                 let id = Some(tx.last_insert_rowid() as u64);
                 let (node, graph, tenant) = (node.clone(), graph.clone(), tenant.clone());
-                let (text, report) = (text.clone(), report.clone());
-                logged.push(Event { id, time, kind: *kind, node, graph, tenant, text, report });
+                let (text, report, alarm) = (text.clone(), report.clone(), alarm.clone());
+                logged.push(Event { id, time, kind: *kind, node, graph, tenant, text, report, alarm });
             }
             let last = logged.last().and_then(|e| e.id).unwrap_or(0);
             tx.execute("DELETE FROM events WHERE id <= ?1", [last.saturating_sub(MAX_EVENTS)])?;
@@ -100,7 +104,7 @@ impl Database {
     ) -> Result<Vec<Event>> {
         let mut events: Vec<Event> = self.with(|db| {
             let mut q = db.prepare(
-                "SELECT id, time, kind, graph, text, node, tenant, report FROM events WHERE ?1 IS NULL OR graph = ?1
+                "SELECT id, time, kind, graph, text, node, tenant, report, alarm FROM events WHERE ?1 IS NULL OR graph = ?1
                  ORDER BY id DESC",
             )?;
             let all = q.query_map([graph], event)?;
@@ -115,7 +119,7 @@ impl Database {
     pub fn events_after(&self, id: u64, limit: u32) -> Result<Vec<Event>> {
         self.with(|db| {
             let mut q = db.prepare(
-                "SELECT id, time, kind, graph, text, node, tenant, report FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
+                "SELECT id, time, kind, graph, text, node, tenant, report, alarm FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
             )?;
             let id = i64::try_from(id).unwrap_or(i64::MAX);
             q.query_map(params![id, limit], event)?.collect()
@@ -129,7 +133,8 @@ fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
     let kind = Kind::from_name(&kind);
     let (graph, text, node, tenant) = (row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?);
     let report = row.get::<_, Option<String>>(7)?.and_then(|text| serde_json::from_str(&text).ok());
-    Ok(Event { id: Some(row.get(0)?), time: row.get(1)?, kind, node, graph, tenant, text, report })
+    let alarm = row.get::<_, Option<String>>(8)?.and_then(|text| serde_json::from_str(&text).ok());
+    Ok(Event { id: Some(row.get(0)?), time: row.get(1)?, kind, node, graph, tenant, text, report, alarm })
 }
 
 #[cfg(test)]

@@ -94,6 +94,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
             functions,
             state: state(&app, id, &parts),
             drift: parts.iter().filter_map(|(_, g)| g.map(|g| g.drift)).sum(),
+            zones: parts.iter().filter_map(|(_, g)| *g).flat_map(|g| g.zones.clone()).collect(),
         }
     };
     let seen = view.graphs.iter().filter(|(id, g)| caller.can(&Action::ListGraph(g.graph.owned(id))));

@@ -25,6 +25,8 @@ pub(super) fn add(all: &mut GraphStatus, more: GraphStatus) {
     all.profile.extend(more.profile);
     all.flows.extend(more.flows);
     all.drift.extend(more.drift);
+    // One of its nodes does all of a graph's monitoring.
+    all.monitoring = all.monitoring.take().or(more.monitoring);
     for warning in more.warnings {
         if !all.warnings.contains(&warning) {
             all.warnings.push(warning);

@@ -34,6 +34,7 @@ use std::ops::Deref;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
+use weir_measure::Monitoring;
 
 pub use capability::Constraints;
 pub use place::GraphPlace;
@@ -108,6 +109,10 @@ pub struct GraphParts {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_REQUIREMENTS))]
     pub requirements: Vec<Requirement>,
+    /// What of the graph is measured, and what is said when: a text in the MEASURE language, or the same as YAML.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::monitoring")]
+    pub monitoring: Option<Monitoring>,
     /// Whether functions may send to each other directly, where the flow rules come to that: past the switch, by memory that the two
     /// share.
     #[serde(rename = "direct-links", default = "allowed", skip_serializing_if = "Clone::clone")]

@@ -66,6 +66,53 @@ pub(super) fn handlers(g: &mut SchemaGenerator) -> Schema {
     })
 }
 
+pub(super) fn monitoring(_: &mut SchemaGenerator) -> Schema {
+    let scalar = serde_json::json!({ "type": ["string", "number", "boolean"] });
+    json_schema!({
+        "anyOf": [
+            { "type": "string", "maxLength": weir_measure::MAX_TEXT },
+            {
+                "type": "object",
+                "properties": {
+                    "measurements": {
+                        "type": "object",
+                        "maxProperties": weir_measure::MAX_MEASUREMENTS,
+                        "additionalProperties": {
+                            "type": "object", "properties": { "metric": { "type": "string" } },
+                            "required": ["metric"], "additionalProperties": scalar
+                        }
+                    },
+                    "zones": {
+                        "type": "object",
+                        "maxProperties": weir_measure::MAX_ZONES,
+                        "additionalProperties": { "anyOf": [
+                            { "type": "string" },
+                            {
+                                "type": "object",
+                                "properties": { "when": { "type": "string" }, "for": { "type": "string" } },
+                                "required": ["when"], "additionalProperties": false
+                            }
+                        ] }
+                    },
+                    "actions": {
+                        "type": "array",
+                        "maxItems": weir_measure::MAX_ACTIONS,
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "on": { "type": "string" }, "topic": { "type": "string" }, "message": { "type": "string" }
+                            },
+                            "required": ["on", "topic", "message"], "additionalProperties": false
+                        }
+                    }
+                },
+                "additionalProperties": false
+            },
+            { "type": "null" }
+        ]
+    })
+}
+
 pub(super) fn actions(g: &mut SchemaGenerator) -> Schema {
     let actions = g.subschema_for::<Actions>();
     json_schema!({

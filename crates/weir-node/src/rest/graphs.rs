@@ -52,6 +52,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
         functions: shown_functions(&e.graph),
         state: states.remove(id).unwrap_or(weir_api::status::State::Starting),
         drift: app.drift_of(id).len(),
+        zones: app.entered_zones(id),
     };
     let seen = view.known().filter(|(_, e)| caller.can(&Action::ListGraph(e.owned())));
     Ok(Json(seen.map(summary).collect()))
@@ -423,7 +424,8 @@ pub(super) async fn status(
     let drops = app.drops(&e.graph).await;
     let state = app.state(&id).await;
     let status = crate::status::status(&*app.plane, &e.graph, state, drift, &health, &cores, &drops);
-    Ok(Json(status.await?))
+    let status = status.await?;
+    Ok(Json(GraphStatus { monitoring: app.monitoring_of(&id), ..status }))
 }
 
 /// The configuration that the data plane runs for a graph, in the Click language.

@@ -76,6 +76,7 @@ fn text(event: &Event, ui: Ui) -> String {
         | Kind::EngineUp
         | Kind::ControllerUp
         | Kind::NodeOnline => ui.good(&kind),
+        Kind::Alarm => ui.bold(&kind),
         _ => kind,
     };
     let node = event.node.as_ref().map_or(String::new(), |n| format!("{n} "));
@@ -117,6 +118,7 @@ mod tests {
             tenant: None,
             text: "no interface eth9".into(),
             report: None,
+            alarm: None,
         };
         let line = text(&event, Ui::new(false, Color::Never));
         assert_eq!(line, "2024-02-29 12:34:56Z failed        fw: no interface eth9\n");

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap_complete::engine::ArgValueCandidates;
 use weir_api::client::NodeClient;
-use weir_api::graphs::ListOutcome;
+use weir_api::graphs::{GraphSummary, ListOutcome};
 use weir_api::plan::Traffic;
 use weir_api::plan::{Action, Changes, Plan};
-use weir_api::status::{GraphStatus, State};
+use weir_api::status::{GraphStatus, MonitoringStatus, State};
 use weir_model::graph::ServiceGraph;
 
 use super::history::NoteArgs;
@@ -330,11 +330,7 @@ pub(crate) fn ps(args: &PsArgs, ui: &Ui) -> Result<(), Failure> {
                 g.tenant.clone().unwrap_or_else(|| "-".into()),
                 g.revision.to_string(),
                 g.functions.to_string(),
-                match g.drift {
-                    0 => state(&g.state),
-                    1 => format!("{}, 1 handler beside the document", state(&g.state)),
-                    n => format!("{}, {n} handlers beside the document", state(&g.state)),
-                },
+                said(g),
             ]);
         }
         if of_domain {
@@ -346,6 +342,20 @@ pub(crate) fn ps(args: &PsArgs, ui: &Ui) -> Result<(), Failure> {
         if graphs.is_empty() { "no graphs\n".into() } else { table(&rows, &[3, 4]) }
     })?;
     Ok(())
+}
+
+/// The state of a graph, with what else is to be known of it.
+fn said(g: &GraphSummary) -> String {
+    let mut said = state(&g.state);
+    match g.drift {
+        0 => {}
+        1 => said += ", 1 handler beside the document",
+        n => _ = write!(said, ", {n} handlers beside the document"),
+    }
+    if !g.zones.is_empty() {
+        _ = write!(said, ", in {}", g.zones.join(", "));
+    }
+    said
 }
 
 fn state(state: &State) -> String {
@@ -391,6 +401,25 @@ fn controllers(client: &NodeClient, s: &GraphStatus) -> String {
     if rows.len() > 1 { format!("\n{}", table(&rows, &[])) } else { String::new() }
 }
 
+/// What was measured, and the zones.
+fn monitoring(m: &MonitoringStatus, ui: Ui) -> String {
+    let mut rows = vec![["MEASUREMENT", "METRIC", "VALUE"].map(str::to_owned).to_vec()];
+    for m in &m.measurements {
+        let value = m.value.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"));
+        rows.push(vec![m.name.clone(), m.metric.clone(), value]);
+    }
+    let mut zones = vec![["ZONE", "STATE", "FOR"].map(str::to_owned).to_vec()];
+    for z in &m.zones {
+        let state = match z.entered {
+            Some(true) => ui.bold("entered"),
+            Some(false) => "left".to_owned(),
+            None => "unknown".to_owned(),
+        };
+        zones.push(vec![z.name.clone(), state, format!("{}.{} s", z.age / 1000, z.age % 1000 / 100)]);
+    }
+    format!("{}\n{}\n", table(&rows, &[2]), table(&zones, &[2]))
+}
+
 fn status_text(s: &GraphStatus, ui: Ui) -> String {
     let mut out = format!("graph {} ({}): {}\n", ui.bold(&s.id), s.name, state(&s.state));
     if let Some(tenant) = &s.tenant {
@@ -404,6 +433,9 @@ fn status_text(s: &GraphStatus, ui: Ui) -> String {
         _ = writeln!(out, "{}", ui.bad(&line));
     }
     warn(&s.warnings, ui, &mut out);
+    if let Some(m) = &s.monitoring {
+        out += &monitoring(m, ui);
+    }
     let mut rows = vec![["FUNCTION", "IMAGE", "STATE", "IN", "OUT", "DROPPED"].map(str::to_owned).to_vec()];
     for f in &s.functions {
         let drops: Vec<String> = f.drops.iter().map(|d| format!("{} {}", d.count, d.reason)).collect();

@@ -29,6 +29,7 @@ mod many;
 mod metrics;
 mod migration;
 mod mixed;
+mod monitoring;
 mod nat;
 mod native;
 mod node;

@@ -1,5 +1,6 @@
 //! From a document's nodes to a service graph, collecting every mistake on the way.
 
+mod monitoring;
 mod number;
 mod reference;
 mod requirement;
@@ -29,6 +30,7 @@ const GRAPH_FIELDS: &[&str] = &[
     "saps",
     "flowrules",
     "requirements",
+    "monitoring",
     "direct-links",
     "start",
     "idle",
@@ -83,6 +85,8 @@ fn graph(r: &mut Reader, at: &At<'_>) -> Option<GraphParts> {
         requirement::requirement(r, at, (&functions, &saps), lost, &mut limits)
     });
     let requirements = requirements.into_iter().map(|(_, r)| if limits { r.of_hosts() } else { r }).collect();
+    let monitoring =
+        optional(f.get("monitoring"), |at| monitoring::monitoring(r, at, (&functions, &saps), lost));
     Some(GraphParts {
         id: id?,
         name: name?,
@@ -93,6 +97,7 @@ fn graph(r: &mut Reader, at: &At<'_>) -> Option<GraphParts> {
         saps,
         flowrules,
         requirements,
+        monitoring: monitoring?,
         direct_links: direct_links?.unwrap_or(true),
         start: start?,
         idle: idle?,

@@ -288,6 +288,7 @@ pub(crate) mod tests {
                     functions: 1,
                     state: State::Running,
                     drift: 0,
+                    zones: vec![],
                 })
                 .into(),
             status: Some(GraphStatus {
@@ -325,6 +326,7 @@ pub(crate) mod tests {
                     misses: n / 10,
                 }],
                 drift: vec![],
+                monitoring: None,
                 warnings: Vec::new(),
             }),
             devices: vec![DeviceStatus {
