@@ -53,6 +53,18 @@ pub struct ModuleAddress {
     /// If it runs in a sandbox behind an enforcer: the kind of function that it is, `process` for example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
+    /// What the enforcer lets out of the sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enforcer: Option<EnforcerRules>,
+}
+
+/// What an enforcer lets out of a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EnforcerRules {
+    /// Prefixes of those who agreed to get what the module sends; `0.0.0.0/0` is anybody.
+    pub destinations: Vec<String>,
+    /// For so many seconds after a packet came to the module, answers to it leave, whoever sent it.
+    pub answers: u64,
 }
 
 /// The answer to a request.

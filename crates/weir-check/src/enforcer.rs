@@ -5,13 +5,38 @@
 
 use std::fmt::Write;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use weir_model::value::IpPrefix;
 use weir_topology::{Receive, Rules, SendFrom, SendTo};
 
 use crate::security::Party;
 
-/// The element that keeps a module of this address to a policy. `modules`: the addresses of all modules of the request.
+/// How long a packet that came to a module lets its answers out (implicit authorisation).
+pub const ANSWERS: Duration = Duration::from_secs(120);
+
+/// What an enforcer lets out of a module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Enforcer {
+    /// The address of the module.
+    pub own: IpAddr,
+    /// Destinations that agreed (explicit authorisation), in order; all are IPv4.
+    pub to: Vec<IpPrefix>,
+}
+
+impl Enforcer {
+    /// The element that does it.
+    pub fn element(&self) -> String {
+        let mut text = format!("ChangeEnforcer({}", self.own);
+        for prefix in &self.to {
+            _ = write!(text, ", {}/{}", prefix.addr(), prefix.len());
+        }
+        _ = write!(text, ", TIMEOUT {})", ANSWERS.as_secs());
+        text
+    }
+}
+
+/// The enforcer that keeps a module of this address to a policy. `modules`: the addresses of all modules of the request.
 ///
 /// # Errors
 /// Why none can.
@@ -20,7 +45,7 @@ pub fn enforcer(
     party: &Party,
     own: IpAddr,
     modules: &[IpPrefix],
-) -> Result<String, &'static str> {
+) -> Result<Enforcer, &'static str> {
     if !own.is_ipv4() {
         return Err("an enforcer is for modules with IPv4 addresses");
     }
@@ -54,11 +79,7 @@ pub fn enforcer(
     to.retain(|p| p.addr().is_ipv4());
     to.sort();
     to.dedup();
-    let mut text = format!("ChangeEnforcer({own}");
-    for prefix in to {
-        _ = write!(text, ", {}/{}", prefix.addr(), prefix.len());
-    }
-    Ok(text + ")")
+    Ok(Enforcer { own, to })
 }
 
 #[cfg(test)]
@@ -72,16 +93,19 @@ mod tests {
         let party =
             Party { role: Requester::ThirdParty, registered, modules: vec!["10.0.0.7".parse().unwrap()] };
         let own = ["10.0.0.9", "10.0.0.7"].map(|a| IpPrefix::host(a.parse().unwrap()));
-        enforcer(rules, &party, own[0].addr(), &own)
+        enforcer(rules, &party, own[0].addr(), &own).map(|e| e.element())
     }
 
     #[test]
     fn it_lets_out_what_the_policy_does() {
         let Policy { third_party, client, operator } = Policy::default();
         let third = of(&third_party).unwrap();
-        assert_eq!(third, "ChangeEnforcer(10.0.0.9, 10.0.0.7/32, 10.0.0.9/32, 172.16.15.133/32)");
+        assert_eq!(
+            third,
+            "ChangeEnforcer(10.0.0.9, 10.0.0.7/32, 10.0.0.9/32, 172.16.15.133/32, TIMEOUT 120)"
+        );
         for rules in [client, operator] {
-            assert_eq!(of(&rules).unwrap(), "ChangeEnforcer(10.0.0.9, 0.0.0.0/0)");
+            assert_eq!(of(&rules).unwrap(), "ChangeEnforcer(10.0.0.9, 0.0.0.0/0, TIMEOUT 120)");
         }
     }
 

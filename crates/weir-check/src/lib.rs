@@ -24,7 +24,7 @@ mod world;
 pub use again::Watch;
 pub use answer::{Answer, Asked, Status};
 pub use compare::Extent;
-pub use enforcer::enforcer;
+pub use enforcer::{ANSWERS, Enforcer, enforcer};
 pub use error::Error;
 pub use question::Question;
 pub use security::Party;

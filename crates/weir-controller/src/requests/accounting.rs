@@ -145,6 +145,7 @@ mod tests {
             name: name.into(),
             address: "10.0.0.9".into(),
             sandbox: sandbox.map(str::to_owned),
+            enforcer: None,
         };
         let answer = RequestAnswer {
             id: None,

@@ -20,7 +20,7 @@ use std::sync::{Arc, PoisonError};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use weir_api::problem::Problem;
-use weir_api::requests::{ModuleAddress, RequestAnswer};
+use weir_api::requests::{EnforcerRules, ModuleAddress, RequestAnswer};
 use weir_auth::{Owner, Principal, TenantKind};
 use weir_check::Party;
 use weir_model::graph::ServiceGraph;
@@ -302,6 +302,10 @@ fn answer(proved: &Proved, owner: Option<&Owner>, until: Option<u64>) -> Request
         name: name.clone(),
         address: a.to_string(),
         sandbox: proved.sandboxes.get(name).map(|s| s.kind.to_owned()),
+        enforcer: proved.sandboxes.get(name).map(|s| EnforcerRules {
+            destinations: s.enforcer.to.iter().map(ToString::to_string).collect(),
+            answers: weir_check::ANSWERS.as_secs(),
+        }),
     };
     RequestAnswer {
         id: None,

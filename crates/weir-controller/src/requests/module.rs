@@ -153,7 +153,7 @@ pub fn runs(
             continue;
         };
         let ports = Joint { sandbox: sandboxes.len() + 1, port, pattern: patterns.len(), number };
-        match joined(m, address, place, &sandbox.enforcer, ports) {
+        match joined(m, address, place, &sandbox.enforcer.element(), ports) {
             Ok((text, function)) => {
                 inside += &text;
                 port += function.ports.len();

@@ -90,7 +90,7 @@ pub fn prove(
         }
         if !sandboxes.is_empty() {
             let mut within = modules()?;
-            let elements = sandboxes.iter().map(|(name, s)| (name.clone(), s.enforcer.clone())).collect();
+            let elements = sandboxes.iter().map(|(name, s)| (name.clone(), s.enforcer.element())).collect();
             within.behind(&offer.classes, &elements).map_err(wrong)?;
             let placed = offer.network.with_modules(&within, &candidate.name, &candidate.taken);
             world = placed.map_err(wrong)?;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 
-use weir_check::{Party, enforcer};
+use weir_check::{Enforcer, Party, enforcer};
 use weir_model::graph::ParamValue;
 use weir_model::request::{Module, Request};
 use weir_model::template::Template;
@@ -22,8 +22,8 @@ const OUTSIDE: Ipv4Addr = Ipv4Addr::new(0, 0, 0, 1);
 /// A module that runs in a function of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sandbox {
-    /// The element that keeps it to the rules.
-    pub enforcer: String,
+    /// What keeps it to the rules.
+    pub enforcer: Enforcer,
     /// The kind of function that it is.
     pub kind: &'static str,
 }

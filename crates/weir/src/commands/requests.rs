@@ -23,6 +23,9 @@ pub(crate) struct Args {
     /// End a request
     #[arg(long, value_name = "ID", conflicts_with = "file")]
     end: Option<String>,
+    /// List the modules in sandboxes, and what their enforcers let out
+    #[arg(long, conflicts_with_all = ["file", "show", "end"])]
+    enforcers: bool,
     #[command(flatten)]
     node: NodeArgs,
 }
@@ -103,6 +106,10 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
                 .print(&details, || format!("{}\n{}\n", text(&details.answer), details.request.trim_end()))?)
         }
         (.., Some(id)) => Ok(client.end_request(id)?),
+        _ if args.enforcers => {
+            let found = enforced(client.requests()?.requests);
+            Ok(ui.print(&found, || enforcers(&found))?)
+        }
         _ => {
             let requests = client.requests()?.requests;
             Ok(ui.print(&requests, || list(&requests))?)
@@ -133,6 +140,41 @@ fn list(requests: &[RequestAnswer]) -> String {
     table(&rows, &[])
 }
 
+/// Those that have modules in sandboxes, with these modules alone.
+fn enforced(mut requests: Vec<RequestAnswer>) -> Vec<RequestAnswer> {
+    for r in &mut requests {
+        r.modules.retain(|m| m.sandbox.is_some());
+    }
+    requests.retain(|r| !r.modules.is_empty());
+    requests
+}
+
+fn enforcers(requests: &[RequestAnswer]) -> String {
+    if requests.is_empty() {
+        return "no module runs in a sandbox\n".into();
+    }
+    let head = ["ID", "TENANT", "NODE", "MODULE", "ADDRESS", "KIND", "MAY SEND TO", "ANSWERS FOR", "ENDS"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for r in requests {
+        for m in &r.modules {
+            let rules = m.enforcer.as_ref();
+            let to = rules.map(|e| e.destinations.join(", ")).filter(|to| !to.is_empty());
+            rows.push(vec![
+                r.id.clone().unwrap_or_default(),
+                r.tenant.clone().unwrap_or_else(|| "-".into()),
+                r.node.clone(),
+                m.name.clone(),
+                m.address.clone(),
+                m.sandbox.clone().unwrap_or_default(),
+                to.unwrap_or_else(|| "-".into()),
+                rules.map_or("-".into(), |e| format!("{} s", e.answers)),
+                r.until.map_or("-".into(), |u| u.to_string()),
+            ]);
+        }
+    }
+    table(&rows, &[])
+}
+
 fn text(answer: &RequestAnswer) -> String {
     let mut text = match &answer.id {
         Some(id) => format!("{id} runs at node {}\n", answer.node),
@@ -145,6 +187,13 @@ fn text(answer: &RequestAnswer) -> String {
         text += &format!("  {}: {}, all protocols and ports\n", m.name, m.address);
         if let Some(kind) = &m.sandbox {
             text += &format!("    in a sandbox: a function of its own (kind {kind}) behind an enforcer\n");
+        }
+        if let Some(rules) = &m.enforcer {
+            let to = match rules.destinations.join(", ") {
+                none if none.is_empty() => "nobody".into(),
+                to => to,
+            };
+            text += &format!("    it may send to {to}, and answer for {} seconds\n", rules.answers);
         }
     }
     for f in &answer.findings {

@@ -74,6 +74,18 @@ fn a_module_that_spoofs_is_contained() {
     assert_eq!(made["modules"][0]["sandbox"], "process");
     assert_eq!(made["findings"][0]["verdict"], "contained");
     assert!(made["findings"][0]["packet"].as_str().unwrap().contains("10.5.1.9"), "{made}");
+    // Who may get its packets, and for how long: the operator sees those of all, a tenant its own.
+    let enforcer = &made["modules"][0]["enforcer"];
+    assert_eq!(*enforcer, serde_json::json!({ "destinations": ["10.5.1.1", "10.5.1.9"], "answers": 120 }));
+    for who in [None, Some("video"), Some("acme")] {
+        let mut asked = vec!["request", "--enforcers"];
+        asked.extend(who.iter().flat_map(|who| ["--context", who]));
+        let list = domain.weir(&asked).ok();
+        match who {
+            Some("acme") => assert_eq!(list, "no module runs in a sandbox\n"),
+            _ => assert!(list.contains("10.5.1.1, 10.5.1.9") && list.contains("120 s"), "{list}"),
+        }
+    }
     let h1 = lab.ns("h1");
     let sources = h1.spawn_in_network(&["/usr/bin/python3", "-c", SOURCES]);
     until("the listener", || sources.stdout().contains("ready"));

@@ -336,6 +336,21 @@ class ElementUsage(BaseModel):
     """
 
 
+class EnforcerRules(BaseModel):
+    """
+    What an enforcer lets out of a sandbox.
+    """
+
+    answers: Annotated[int, Field(ge=0)]
+    """
+    For so many seconds after a packet came to the module, answers to it leave, whoever sent it.
+    """
+    destinations: list[str]
+    """
+    Prefixes of those who agreed to get what the module sends; `0.0.0.0/0` is anybody.
+    """
+
+
 class Flow(BaseModel):
     """
     A class of packets between two access points, with one of them.
@@ -717,6 +732,7 @@ class ModuleAddress(BaseModel):
     """
     Its address, which is no other's: all protocols and ports of it are the module's.
     """
+    enforcer: EnforcerRules | None = None
     name: str
     """
     The module.
