@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use weir_model::graph::RunAs;
 
 /// How a program is started inside a function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -146,9 +147,31 @@ pub struct GraphLifeChange {
 pub struct MoveRequest {
     /// The node.
     pub to: String,
+    /// How it is run there; if nothing is said, as it is now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<MoveKind>,
     /// Whether only to say what the move would be.
     #[serde(default)]
     pub plan: bool,
+}
+
+/// How a function is run whose image is a Click script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MoveKind {
+    /// By the data plane of its graph.
+    Inline,
+    /// By a data plane of its own, in a process without privileges.
+    Process,
+}
+
+impl From<MoveKind> for RunAs {
+    fn from(kind: MoveKind) -> RunAs {
+        match kind {
+            MoveKind::Inline => RunAs::Inline,
+            MoveKind::Process => RunAs::Process,
+        }
+    }
 }
 
 /// A function has moved, or would.

@@ -304,7 +304,9 @@ pub fn split(
     for f in &graph.functions {
         let node = places.functions.get(&f.id).ok_or_else(|| SplitError::Nowhere(f.id.to_string()))?;
         for (node, state) in whereabouts(f, node, moving) {
-            let f = Function { state, ..f.clone() };
+            let is_it = moving.filter(|m| m.function == f.id.as_str());
+            let kind = is_it.map_or(f.kind, |m| m.kind_at(node, f.kind));
+            let f = Function { state, kind, ..f.clone() };
             parts.entry(node.clone()).or_insert_with(empty).functions.push(f);
         }
     }
@@ -406,8 +408,11 @@ pub fn split(
 mod tests {
     use std::net::Ipv4Addr;
 
+    use weir_model::graph::RunAs;
+
     use super::*;
     use crate::links::End;
+    use crate::migrate::core::Kinds;
 
     const GRAPH: &str = "
 id: g
@@ -525,7 +530,8 @@ flowrules:
         let first =
             split(&graph, &places("n2"), &links, &Keys::new(), Had { tunnels: &[], taken: &none }, None)
                 .unwrap();
-        let moving = |stage| Moving { function: "fw".into(), from: "n2".into(), to: "n1".into(), stage };
+        let moving =
+            |stage| Moving { function: "fw".into(), from: "n2".into(), to: "n1".into(), stage, kinds: None };
         let at = |split: &Split, node: &str| {
             let f = split.parts.get(node).and_then(|p| p.functions.first());
             f.map(|f| f.state)
@@ -564,5 +570,23 @@ flowrules:
         let arrived = stage(Stage::Arrived, &turned);
         assert_eq!((at(&arrived, "n2"), at(&arrived, "n1")), (None, Some(Some(FunctionState::Running))));
         assert!(arrived.tunnels.iter().all(|t| turned.tunnels.contains(t)), "and no new ones at the end");
+        // One that goes into a process is in one there alone, also while it is at both nodes.
+        let into = Kinds { from: None, to: Some(RunAs::Process) };
+        for (stage, at, kinds) in [
+            (Stage::Prepared, "n2", [Some(None), Some(into.to)]),
+            (Stage::Turned, "n2", [Some(None), Some(into.to)]),
+            (Stage::Arrived, "n1", [None, Some(into.to)]),
+            // The move failed.
+            (Stage::Arrived, "n2", [Some(None), None]),
+        ] {
+            let moving = Moving { kinds: Some(into), ..moving(stage) };
+            let had = Had { tunnels: &ready.tunnels, taken: &none };
+            let split = split(&graph, &places(at), &links, &Keys::new(), had, Some(&moving)).unwrap();
+            let kind = |node: &str| {
+                let own = split.parts.get(node)?.functions.iter().find(|f| f.id.as_str() == "fw");
+                own.map(|f| f.kind)
+            };
+            assert_eq!(["n2", "n1"].map(kind), kinds, "{stage:?} at {at}");
+        }
     }
 }

@@ -80,6 +80,11 @@ pub trait Port: Send {
         None
     }
 
+    /// How many packets that were sent the other end has not taken yet, if it can be known.
+    fn unread(&self) -> Option<u64> {
+        None
+    }
+
     /// Largest payload of a link-layer frame in bytes, the Ethernet header not counted.
     fn mtu(&self) -> Option<u32> {
         None

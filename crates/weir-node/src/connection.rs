@@ -113,6 +113,11 @@ impl Connection {
         Ok(Connection { out, waiters, next: AtomicU64::new(1), closed, reader })
     }
 
+    /// Whether it is closed.
+    pub fn is_closed(&self) -> bool {
+        *self.closed.borrow()
+    }
+
     /// Returns when the connection is closed.
     pub async fn closed(&self) {
         let mut closed = self.closed.clone();

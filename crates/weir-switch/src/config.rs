@@ -109,10 +109,16 @@ fn inline(text: &mut String, f: &FunctionPlan, used: usize) {
 }
 
 /// What a data plane of its own runs of a function: its script between devices that are called like the ports of its image. Those
-/// that its graph does not use are closed.
+/// that its graph does not use are closed. If its document says its state, it has a gate before each port here too, by which its timers
+/// and tables stand still.
 pub fn of_process(f: &FunctionPlan) -> String {
     let ports = f.template.ports.iter().enumerate();
-    let ends = ports.map(|(i, p)| f.interfaces.get(i).map(|_| format!("memif:{}?direct=true", p.name)));
+    let ends = ports.map(|(i, p)| {
+        f.interfaces.get(i)?;
+        let device = format!("memif:{}?direct=true", p.name);
+        let (from, to) = (function::from_device(&device), function::to_device(&f.element, i, &device));
+        Some((gate_text(f, i).map_or(from.clone(), |gate| format!("{from} -> {gate}")), to))
+    });
     function::between(&f.element, &f.template, &f.arguments, ends)
 }
 
@@ -122,7 +128,7 @@ fn met_at_devices(text: &mut String, f: &FunctionPlan) {
     for (port, interface) in f.interfaces.iter().enumerate() {
         let (from, to) = counters(&f.element, false, port);
         let input = function::from_device(interface);
-        let output = function::to_device(interface);
+        let output = function::to_device(&f.element, port, interface);
         _ = writeln!(text, "{input} -> {from} :: Counter;\n{to} :: Counter -> {output};");
     }
 }
@@ -137,6 +143,21 @@ pub fn counters(element: &str, inline: bool, port: usize) -> (String, String) {
 fn gate(plan: &GraphPlan, p: &Port) -> Option<(String, Option<usize>)> {
     let PortEnd::Function { function, port } = p.end else { return None };
     let f = plan.functions.get(function)?;
+    let (state, _) = f.state?;
+    // Packets wait where the function's state is taken from: in its own data plane, if it has one.
+    if state == FunctionState::Moving && !f.is_inline() {
+        return None;
+    }
+    let gate = gate_text(f, port)?;
+    // From each of two ports to the other, and from a single one back.
+    let other = ports_of(plan, function).saturating_sub(1 + port);
+    let is_other = |q: &Port| q.end == PortEnd::Function { function, port: other };
+    let on = (state == FunctionState::Bypass).then(|| plan.ports.iter().position(is_other)).flatten();
+    Some((gate, on))
+}
+
+/// A gate before a port of a function whose document says its state.
+fn gate_text(f: &FunctionPlan, port: usize) -> Option<String> {
     let (state, capacity) = f.state?;
     let element = &f.element;
     let stopped = match state {
@@ -144,12 +165,7 @@ fn gate(plan: &GraphPlan, p: &Port) -> Option<(String, Option<usize>)> {
         FunctionState::Moving => "STOPPED true, MOVING true, ",
         FunctionState::Running | FunctionState::Bypass => "",
     };
-    let gate = format!("gate_{element}_{port} :: FunctionGate({element}, {stopped}CAPACITY {capacity})");
-    // From each of two ports to the other, and from a single one back.
-    let other = ports_of(plan, function).saturating_sub(1 + port);
-    let is_other = |q: &Port| q.end == PortEnd::Function { function, port: other };
-    let on = (state == FunctionState::Bypass).then(|| plan.ports.iter().position(is_other)).flatten();
-    Some((gate, on))
+    Some(format!("gate_{element}_{port} :: FunctionGate({element}, {stopped}CAPACITY {capacity})"))
 }
 
 /// What packets come from at a port, as the left side of a connection, and where they go, as the right side of one.
@@ -198,12 +214,48 @@ mod tests {
         let own = of_process(f);
         for line in [
             "FromDevice(memif:left?direct=true, PROMISC true, WAIT true) -> [0] sf_b;",
-            "sf_b [1] -> Queue(1000) -> ToDevice(memif:right?direct=true, WAIT true);",
+            "sf_b [1] -> queue_sf_b_1 :: Queue(1000) -> device_sf_b_1 :: ToDevice(memif:right?direct=true, WAIT true);",
             "Idle -> [2] sf_b;",
             "in_0 -> c :: Counter -> Strip(4) -> out_1; in_1 -> out_0;",
         ] {
             assert!(own.contains(line), "{line} is missing in\n{own}");
         }
+    }
+
+    #[test]
+    fn a_function_in_a_process_stands_still_in_its_own_data_plane() {
+        let template =
+            Template::parse("name: bridge\nports: [left, right]\nclick: 'in_0 -> out_1; in_1 -> out_0;'\n")
+                .unwrap();
+        let texts = |state: &str| {
+            let graph = ServiceGraph::parse(&format!(
+                "id: g\nname: g\nSFs: [{{id: b, name: bridge, kind: process, ports: [{{id: a}}, {{id: b}}]{state}}}]\n\
+                 saps: [{{id: s, type: interface, interface: {{if-name: eth1}}}}]\n\
+                 flowrules: [{{id: r, priority: 1, match: {{port_in: 'sap:s'}}, actions: {{output_to_port: 'sf:b:b'}}}}]\n"
+            ));
+            let compiled = Compiled::new(plan(&graph.unwrap(), |_| Ok(&template)).unwrap());
+            let own = of_process(&compiled.plan.functions[0]);
+            (compiled.config.text, own)
+        };
+        let (graph, own) = texts("");
+        assert!(!graph.contains("FunctionGate") && !own.contains("FunctionGate"));
+        // What waits is with the graph, and survives the worker; the worker's timers stand still.
+        let (graph, own) = texts(", state: stopped, fifo: 7");
+        assert!(graph.contains("gate_sf_b_1 :: FunctionGate(sf_b, STOPPED true, CAPACITY 7)"), "{graph}");
+        assert!(
+            own.contains(
+                "WAIT true) -> gate_sf_b_0 :: FunctionGate(sf_b, STOPPED true, CAPACITY 7) -> [0] sf_b;"
+            ),
+            "{own}"
+        );
+        let (graph, own) = texts(", state: bypass");
+        assert!(
+            graph.contains("gate_sf_b_0") && own.contains("gate_sf_b_0 :: FunctionGate(sf_b, CAPACITY 1000)")
+        );
+        // While it moves, packets wait only where its state is taken from.
+        let (graph, own) = texts(", state: moving");
+        assert!(!graph.contains("FunctionGate"), "{graph}");
+        assert!(own.contains("gate_sf_b_1 :: FunctionGate(sf_b, STOPPED true, MOVING true, CAPACITY 1000)"));
     }
 
     #[test]
@@ -260,7 +312,10 @@ mod tests {
         let text = configuration(&plan).text;
         for line in [
             format!("FromDevice({}, PROMISC true, WAIT true) -> sf_b_out_0 :: Counter;", interfaces[0]),
-            format!("sf_b_in_1 :: Counter -> Queue(1000) -> ToDevice({}, WAIT true);", interfaces[1]),
+            format!(
+                "sf_b_in_1 :: Counter -> queue_sf_b_1 :: Queue(1000) -> device_sf_b_1 :: ToDevice({}, WAIT true);",
+                interfaces[1]
+            ),
             "sf_b_out_1 -> [2] lsi;".to_owned(),
             "lsi [2] -> sf_b_in_1;".to_owned(),
         ] {

@@ -43,19 +43,16 @@ pub fn alone(element: &str, template: &Template, arguments: &BTreeMap<String, St
     between(element, template, arguments, template.ports.iter().map(|_| None))
 }
 
-/// A configuration of nothing but a function, with devices at its ports, or nothing.
+/// A configuration of nothing but a function, with what packets come from and go to at its ports, or nothing.
 pub(crate) fn between(
     element: &str,
     template: &Template,
     arguments: &BTreeMap<String, String>,
-    devices: impl Iterator<Item = Option<String>>,
+    ends: impl Iterator<Item = Option<(String, String)>>,
 ) -> String {
     let mut config = text(element, template, arguments, 1);
-    for (port, device) in devices.enumerate() {
-        let (input, output) = match device {
-            Some(device) => (from_device(&device), to_device(&device)),
-            None => ("Idle".to_owned(), "Discard".to_owned()),
-        };
+    for (port, ends) in ends.enumerate() {
+        let (input, output) = ends.unwrap_or_else(|| ("Idle".to_owned(), "Discard".to_owned()));
         _ = writeln!(config, "{input} -> [{port}] {element};\n{element} [{port}] -> {output};");
     }
     config
@@ -66,9 +63,16 @@ pub(crate) fn from_device(device: &str) -> String {
     format!("FromDevice({device}, PROMISC true, WAIT true)")
 }
 
-/// Where packets for such a device go.
-pub(crate) fn to_device(device: &str) -> String {
-    format!("Queue(1000) -> ToDevice({device}, WAIT true)")
+/// Where packets of a port of a function go for such a device. What it does not take at once waits before it.
+pub(crate) fn to_device(element: &str, port: usize, device: &str) -> String {
+    format!(
+        "queue_{element}_{port} :: Queue(1000) -> device_{element}_{port} :: ToDevice({device}, WAIT true)"
+    )
+}
+
+/// The handlers that say how many packets are under way from here to the other end of a port's device: all are zero when it has taken them.
+pub fn under_way(element: &str, port: usize) -> [String; 2] {
+    [format!("queue_{element}_{port}.length"), format!("device_{element}_{port}.unread")]
 }
 
 /// The script with the values of its parameters, between line directives.

@@ -14,7 +14,7 @@
 //! | `Arrived` | gone, or runs | runs, or gone | where it runs |
 
 use serde::{Deserialize, Serialize};
-use weir_model::graph::PortRef;
+use weir_model::graph::{PortRef, RunAs};
 
 /// How far a function has moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -41,12 +41,33 @@ pub struct Moving {
     pub to: String,
     /// How far it is.
     pub stage: Stage,
+    /// How it is run from now on, if that changes as it moves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kinds: Option<Kinds>,
+}
+
+/// How a function is run that changes that as it moves; none, if that is up to its image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kinds {
+    /// At the node that it leaves.
+    pub from: Option<RunAs>,
+    /// At the one that it goes to.
+    pub to: Option<RunAs>,
 }
 
 impl Moving {
     /// Whether a place is a port of the function.
     pub fn is_of(&self, place: &PortRef) -> bool {
         matches!(place, PortRef::Function { function, .. } if function.as_str() == self.function)
+    }
+
+    /// How the function is run at a node, where its document says `said`.
+    pub fn kind_at(&self, node: &str, said: Option<RunAs>) -> Option<RunAs> {
+        match self.kinds {
+            Some(kinds) if node == self.to => kinds.to,
+            Some(kinds) => kinds.from,
+            None => said,
+        }
     }
 
     /// Both nodes as long as it is at both, the one first that packets are sent to at first.

@@ -5,6 +5,7 @@
 
 pub mod core;
 mod exchange;
+mod movable;
 #[cfg(test)]
 mod tests;
 pub(crate) mod turns;
@@ -21,7 +22,7 @@ use weir_model::graph::{Function, RunAs, ServiceGraph};
 use weir_model::nearest::nearest;
 use weir_rest::body::Document;
 
-use self::core::{End, Moving, Next, Stage, next};
+use self::core::{End, Kinds, Moving, Next, Stage, next};
 use self::exchange::Exchange;
 use crate::admit::{admit_move, in_parts};
 use crate::controller::Controller;
@@ -50,6 +51,8 @@ struct Asked {
     graph: ServiceGraph,
     function: Function,
     from: String,
+    /// How it is run, if that is to change.
+    kinds: Option<Kinds>,
 }
 
 impl Controller {
@@ -87,20 +90,27 @@ impl Controller {
         Ok(Move { controller: self, graph: graph.to_owned() })
     }
 
-    /// Moves a function to another node. To be run to its end.
+    /// Moves a function to another node, where it is run as `kind` says, if that says anything. To be run to its end.
     ///
     /// # Errors
     /// It cannot be there, or the move failed: then the function goes on where it was.
-    pub async fn migrate(&self, id: &str, function: &str, to: &str) -> Result<Moved, Problem> {
+    pub async fn migrate(
+        &self,
+        id: &str,
+        function: &str,
+        to: &str,
+        kind: Option<RunAs>,
+    ) -> Result<Moved, Problem> {
         let _move = self.begin_move(id, format!("a move of function '{function}' to node '{to}'"))?;
         // Other graphs may change while this one moves, but not while it is found out where it can be.
         let changing = self.changing.lock().await;
-        let Asked { stored, graph, function, from } = self.may_move(id, function, to).await?;
+        let Asked { stored, graph, function, from, kinds } = self.may_move(id, function, to, kind).await?;
         let moving = Moving {
             function: function.id.to_string(),
             from: from.clone(),
             to: to.to_owned(),
             stage: Stage::Prepared,
+            kinds,
         };
         let text = format!("function '{}' moves from node '{from}' to node '{to}'", function.id);
         self.tell(Kind::Notice, None, Some(id), text).await;
@@ -187,7 +197,7 @@ impl Controller {
         let mut nodes = BTreeSet::new();
         for f in away {
             let Some(to) = admission.graph.functions.get(f).filter(|n| *n != from) else { return Ok(None) };
-            match self.migrate(id, f, to).await {
+            match self.migrate(id, f, to, None).await {
                 Ok(moved) => _ = nodes.insert(moved.to),
                 Err(p) if p.status == StatusCode::UNPROCESSABLE_ENTITY.as_u16() && nodes.is_empty() => {
                     return Ok(None);
@@ -202,8 +212,14 @@ impl Controller {
     ///
     /// # Errors
     /// It cannot be there.
-    pub async fn plan_move(&self, id: &str, function: &str, to: &str) -> Result<Moved, Problem> {
-        let Asked { function, from, stored, .. } = self.may_move(id, function, to).await?;
+    pub async fn plan_move(
+        &self,
+        id: &str,
+        function: &str,
+        to: &str,
+        kind: Option<RunAs>,
+    ) -> Result<Moved, Problem> {
+        let Asked { function, from, stored, .. } = self.may_move(id, function, to, kind).await?;
         let (bytes, pause) = self.expected(id, function.id.as_str(), &from, &stored.graph).await?;
         Ok(Moved {
             graph: id.to_owned(),
@@ -233,8 +249,14 @@ impl Controller {
         })
     }
 
-    /// Whether a function can move to a node.
-    async fn may_move(&self, id: &str, function: &str, to: &str) -> Result<Asked, Problem> {
+    /// Whether a function can move to a node, and run there as `kind` says.
+    async fn may_move(
+        &self,
+        id: &str,
+        function: &str,
+        to: &str,
+        kind: Option<RunAs>,
+    ) -> Result<Asked, Problem> {
         let stored = self.graph(id)?;
         self.member(to)?;
         let graph = ServiceGraph::from_json(&stored.graph.document.to_string())?;
@@ -251,7 +273,7 @@ impl Controller {
         if from == to {
             return refused(
                 StatusCode::CONFLICT,
-                format!("function '{}' is at node '{to}' already", function.id),
+                format!("function '{}' is at node '{to}' already{}", function.id, movable::same_node(kind)),
             );
         }
         // What its document says of the function itself follows it; what it says of the whole graph does not.
@@ -261,8 +283,9 @@ impl Controller {
             return refused(StatusCode::UNPROCESSABLE_ENTITY, text);
         }
         let mut parts = graph.into_parts();
-        if let Some(f) = parts.functions.get_mut(number).filter(|f| f.node.is_some()) {
-            f.node = to.parse().ok();
+        if let Some(f) = parts.functions.get_mut(number) {
+            f.node = f.node.as_ref().and_then(|_| to.parse().ok());
+            f.kind = kind.or(f.kind);
         }
         let graph = ServiceGraph::from_parts(&parts)?;
         let online: BTreeSet<String> = self.fleet.names().into_iter().collect();
@@ -272,47 +295,12 @@ impl Controller {
             }
         }
         let view = self.view();
-        let kind = graph.tenant.as_ref().and_then(|t| self.login.tenant_kind(t.as_str()));
-        let proof = admit_move(&graph, &stored.graph, kind, &view, &online, (&function, to))?;
-        self.is_movable(&function, &from, to).await?;
+        let tenant = graph.tenant.as_ref().and_then(|t| self.login.tenant_kind(t.as_str()));
+        let proof = admit_move(&graph, &stored.graph, tenant, &view, &online, (&function, to))?;
+        self.is_movable(&function, &from, to, kind).await?;
         self.prove(proof).await?;
-        Ok(Asked { stored, graph, function, from })
-    }
-
-    /// Whether the state of a function is known, and the same image is at both nodes.
-    async fn is_movable(&self, f: &Function, from: &str, to: &str) -> Result<(), Problem> {
-        let refused = |text: String| Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, text));
-        if f.capability.is_some() {
-            return refused(format!(
-                "function '{}' is asked for by capability: name an image to move it",
-                f.id
-            ));
-        }
-        let kind_is = |kind: &str| {
-            format!("function '{}' is of kind {kind}: only the state of inline functions can be moved", f.id)
-        };
-        if f.kind == Some(RunAs::Process) {
-            return refused(kind_is("process"));
-        }
-        if f.click.is_some() {
-            return Ok(());
-        }
-        let image = f.template.as_ref().unwrap_or(&f.name).to_string();
-        let path = format!("/images/{}", segment(&image));
-        let ask = |node: String| {
-            let path = path.clone();
-            async move { self.fleet.call::<weir_api::images::ImageDetails>(&node, Method::GET, &path, None).await }
-        };
-        let (here, there) = (ask(from.to_owned()).await?, ask(to.to_owned()).await?);
-        if here.kind != "click" {
-            return refused(kind_is(&here.kind));
-        }
-        if here.digest != there.digest {
-            return refused(format!(
-                "the image '{image}' of node '{to}' is another one than that of node '{from}': bring both to one version"
-            ));
-        }
-        Ok(())
+        let kinds = kind.filter(|_| kind != function.kind).map(|_| Kinds { from: function.kind, to: kind });
+        Ok(Asked { stored, graph, function, from, kinds })
     }
 
     /// The parts of a stage; `at` is the node that the function is at.

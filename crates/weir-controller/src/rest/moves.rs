@@ -121,11 +121,12 @@ pub(super) async fn migrate(
 ) -> Result<Json<Moved>, Problem> {
     let stored = app.graph_for(&id, |g| caller.can(&Action::ListGraph(g)))?;
     caller.may(&Action::ChangeGraph(stored.graph.owned(&id)))?;
-    let MoveRequest { to, plan } = json(body)?.0;
+    let MoveRequest { to, kind, plan } = json(body)?.0;
+    let kind = kind.map(Into::into);
     if plan {
-        return app.plan_move(&id, &name, &to).await.map(Json);
+        return app.plan_move(&id, &name, &to, kind).await.map(Json);
     }
     caller.summary(format!("{name}: to node {to}"));
     let app = app.clone();
-    to_the_end(async move { app.migrate(&id, &name, &to).await }).await.map(Json)
+    to_the_end(async move { app.migrate(&id, &name, &to, kind).await }).await.map(Json)
 }

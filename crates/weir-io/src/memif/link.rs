@@ -93,16 +93,21 @@ impl Sender {
     /// # Errors
     /// If the other side says what cannot be.
     pub fn free(&mut self) -> Result<u16, Fault> {
+        let (theirs, free) = self.look();
+        self.theirs = if free.is_some() { theirs } else { self.theirs };
+        free.ok_or(Fault::Position { theirs, ours: self.ours, size: self.ring.size() })
+    }
+
+    /// Where the other side says that it is, and how many slots are free then, unless it cannot be there.
+    fn look(&self) -> (u16, Option<u16>) {
         let (ours, size) = (self.ours, self.ring.size());
-        let (theirs, free) = if self.own.is_some() {
+        if self.own.is_some() {
             let tail = self.ring.tail();
             (tail, size.checked_sub(ours.wrapping_sub(tail)))
         } else {
             let head = self.ring.head();
             (head, Some(head.wrapping_sub(ours)).filter(|&n| n <= size))
-        };
-        self.theirs = if free.is_some() { theirs } else { self.theirs };
-        free.ok_or(Fault::Position { theirs, ours, size })
+        }
     }
 
     /// Puts a packet into the free slots, and takes them from `free`; `false` if they are too few. The other side sees it after
@@ -167,10 +172,11 @@ impl Sender {
     }
 
     /// How many packets the other side has not taken, as far as it said, and their bytes.
-    pub fn unread(&mut self) -> (u64, u64) {
-        let _ = self.free();
+    pub fn unread(&self) -> (u64, u64) {
+        let (now, possible) = self.look();
+        let theirs = if possible.is_some() { now } else { self.theirs };
         // The slave gives a buffer back when it has taken the packet.
-        let taken = if self.own.is_some() { self.theirs } else { self.theirs.wrapping_sub(self.ring.size()) };
+        let taken = if self.own.is_some() { theirs } else { theirs.wrapping_sub(self.ring.size()) };
         let count = self.ours.wrapping_sub(taken).min(self.ring.size());
         let slots = (1..=count).map(|back| self.ring.slot(self.ours.wrapping_sub(back)));
         let lens = slots.map(|slot| u64::from(self.sent[usize::from(slot)])).filter(|&len| len > 0);

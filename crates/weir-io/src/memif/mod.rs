@@ -160,7 +160,7 @@ impl MemifPort {
 
     /// Gives up the rings, and counts what the peer has not taken.
     fn drop_link(&mut self) {
-        let Some(mut link) = self.link.take() else { return };
+        let Some(link) = self.link.take() else { return };
         let _ = self.ready.delete(link.rx.fd());
         let (packets, bytes) = link.tx.unread();
         self.stats.tx_packets = self.stats.tx_packets.saturating_sub(packets);
@@ -312,6 +312,11 @@ impl Port for MemifPort {
 
     fn as_memif(&mut self) -> Option<&mut MemifPort> {
         Some(self)
+    }
+
+    /// Those in a direct ring are for another function, and not counted.
+    fn unread(&self) -> Option<u64> {
+        Some(self.link.as_ref().filter(|_| !self.over).map_or(0, |link| link.tx.unread().0))
     }
 
     fn fd(&mut self) -> Option<BorrowedFd<'_>> {

@@ -204,7 +204,7 @@ pub struct Function {
 }
 
 /// How a function is run whose image is a Click script.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RunAs {
     /// By the data plane of its graph.

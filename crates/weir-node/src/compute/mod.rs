@@ -25,10 +25,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use weir_model::template::{Implementation, Template};
+use weir_protocol::{Answer, Command};
 
+use crate::connection::CallError;
 use crate::instance::{Instance, InstanceId, Kind, PortNames};
 use crate::traces::FunctionTrace;
 use launch::Launch;
+
+/// What the data plane of a function calls the one graph that it runs.
+pub const OWN_GRAPH: &str = "function";
 
 /// Runs functions of one kind. What is done to one instance is done one thing at a time; the caller sees to that.
 #[async_trait]
@@ -124,6 +129,11 @@ pub trait Compute: Debug + Send + Sync {
         value: &str,
         keep: bool,
     ) -> Result<(), ComputeError>;
+
+    /// Has the data plane of an instance carry out a command, if its kind has one of its own: the graph there is called [`OWN_GRAPH`].
+    async fn call(&self, id: &InstanceId, _: Command) -> Result<Answer, CallError> {
+        Err(CallError::Refused(vec![format!("function '{}' has no data plane of its own", id.function)]))
+    }
 
     /// The file that holds its output.
     fn log(&self, id: &InstanceId) -> Result<PathBuf, ComputeError>;

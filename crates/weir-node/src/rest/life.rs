@@ -1,7 +1,5 @@
 //! Routes of the life of functions, and of their state.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -17,10 +15,9 @@ use weir_rest::extract::Path;
 use weir_rest::login::Caller;
 use weir_rest::precondition::Precondition;
 
+use super::elements::{Elements, Place};
 use super::graphs::owner;
 use super::{App, entry, function};
-use crate::connection::DataPlane;
-use crate::desired::FunctionRuntime;
 use crate::instance::Kind;
 use crate::node::{ApplyError, Entry, How};
 
@@ -67,23 +64,37 @@ pub(super) async fn life(
     let of_document = graph.functions.get(number);
     let state = of_document.and_then(|f| f.state);
     let mut life = life_of(state);
-    if state == Some(FunctionState::Moving) {
-        let handler = format!("gate_{}_0.stopped", f.element);
-        let stopped = app.plane.call(Command::Read { graph: id.clone(), handler }).await?;
-        if matches!(stopped, Answer::Text { text } if text.trim() == "false") {
-            life = Life::Running;
-        }
-    }
     let (mut waiting, mut dropped) = (0, 0);
     if state.is_some() {
-        for port in 0..of_document.map_or(0, |f| f.ports.len()) {
-            for (handler, sum) in [("length", &mut waiting), ("drops", &mut dropped)] {
-                let handler = format!("gate_{}_{port}.{handler}", f.element);
-                let read = Command::Read { graph: id.clone(), handler };
-                if let Answer::Text { text } = app.plane.call(read).await? {
-                    *sum += text.trim().parse::<u64>().unwrap_or(0);
-                }
+        let ports = of_document.map_or(0, |f| f.ports.len());
+        let reads =
+            |what: &str| (0..ports).map(|p| format!("gate_{}_{p}.{what}", f.element)).collect::<Vec<_>>();
+        let reads: Vec<String> = reads("length").into_iter().chain(reads("drops")).collect();
+        let mut add = |counts: Vec<u64>| {
+            let (length, drops) = counts.split_at(counts.len() / 2);
+            waiting += length.iter().sum::<u64>();
+            dropped += drops.iter().sum::<u64>();
+        };
+        let graph = Place::of_graph(&*app.plane, &id);
+        if f.kind == Kind::Process {
+            // Packets wait with its own data plane while it moves, and a few that were on their way there. One that is just started again has none.
+            let own = Elements::of(&*app.plane, &app.drivers, &e, &name)?;
+            match own.place.exchange(Vec::new(), Vec::new(), reads.clone()).await {
+                Ok(counts) => add(counts),
+                Err(e) if state == Some(FunctionState::Moving) => return Err(e),
+                Err(_) => {}
             }
+        }
+        if f.kind != Kind::Process || state != Some(FunctionState::Moving) {
+            add(graph.exchange(Vec::new(), Vec::new(), reads).await?);
+        }
+    }
+    if state == Some(FunctionState::Moving) {
+        let own = Elements::of(&*app.plane, &app.drivers, &e, &name)?;
+        let (graph, handler) = (own.place.graph.clone(), format!("gate_{}_0.stopped", f.element));
+        let stopped = own.place.call(Command::Read { graph, handler }).await?;
+        if matches!(stopped, Answer::Text { text } if text.trim() == "false") {
+            life = Life::Running;
         }
     }
     Ok(Json(FunctionLife { state: life, waiting, dropped }))
@@ -159,20 +170,7 @@ pub(super) async fn change_graph(
     Ok(Json(done.await.map_err(|e| ApplyError::Internal(e.to_string()))??))
 }
 
-/// A function whose state can be had: the data plane runs it itself.
-pub(super) fn inline<'e>(e: &'e Entry, name: &str) -> Result<&'e FunctionRuntime, Problem> {
-    let f = function(e, name)?;
-    if f.kind == Kind::Inline {
-        return Ok(f);
-    }
-    let detail = format!(
-        "function '{name}' is of kind {}: only the state of inline functions is known to the node",
-        f.kind.name()
-    );
-    Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail))
-}
-
-/// The state of an inline function: what is in its tables, the packets that wait in it and before it, and when its timers are due.
+/// The state of a function that is inline, or in a process: what is in its tables, the packets that wait in it and before it, and when its timers are due.
 #[utoipa::path(get, path = "/graphs/{id}/functions/{function}/snapshot", tag = "functions", operation_id = "function_snapshot",
     params(
         ("id" = String, Path, description = "The graph's identifier."),
@@ -181,7 +179,7 @@ pub(super) fn inline<'e>(e: &'e Entry, name: &str) -> Result<&'e FunctionRuntime
     responses(
         (status = 200, body = String, content_type = "text/plain", description = "The state, with its version and a hash in the first line."),
         (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph or function."),
-        (status = 422, body = Problem, content_type = "application/problem+json", description = "It is not inline, or its state is too large."),
+        (status = 422, body = Problem, content_type = "application/problem+json", description = "It is neither inline nor in a process, or its state is too large."),
         (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
     ))]
 pub(super) async fn snapshot(
@@ -191,8 +189,8 @@ pub(super) async fn snapshot(
 ) -> Result<Response, Problem> {
     let e = entry(&app, &caller, &id)?;
     caller.may(&Action::ChangeGraph(e.owned()))?;
-    let function = inline(&e, &name)?.element.clone();
-    match app.plane.call(Command::Export { graph: id, function }).await? {
+    let Elements { place, element: function, .. } = Elements::of(&*app.plane, &app.drivers, &e, &name)?;
+    match place.call(Command::Export { graph: place.graph.clone(), function }).await? {
         Answer::Text { text } => {
             Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response())
         }
@@ -200,7 +198,7 @@ pub(super) async fn snapshot(
     }
 }
 
-/// Gives an inline function that is stopped the state of one of the same image and parameters, in place of its own. What waits before it goes on
+/// Gives a function that is stopped, and inline or in a process, the state of one of the same image and parameters, in place of its own. What waits before it goes on
 /// behind what waited there.
 #[utoipa::path(put, path = "/graphs/{id}/functions/{function}/snapshot", tag = "functions", operation_id = "restore_function",
     params(
@@ -225,7 +223,7 @@ pub(super) async fn restore(
 ) -> Result<StatusCode, Problem> {
     let e = entry(&app, &caller, &id)?;
     caller.may(&Action::ChangeGraph(e.owned()))?;
-    let f = inline(&e, &name)?;
+    let Elements { place, element: function, .. } = Elements::of(&*app.plane, &app.drivers, &e, &name)?;
     let (graph, number) = document(&e, &name)?;
     if graph.functions.get(number).and_then(|f| f.state) != Some(FunctionState::Stopped) {
         let detail = format!("function '{name}' is not stopped: 'weir pause {id} {name}' stops it");
@@ -234,7 +232,6 @@ pub(super) async fn restore(
     let state = String::from_utf8(long_bytes(body, MAX_STATE + 1024)?.to_vec())
         .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not UTF-8 text: {e}")))?;
     caller.summary(format!("{name}: its state"));
-    let (plane, function) = (Arc::clone(&app.plane), f.element.clone());
-    plane.call(Command::Import { graph: id, function, state }).await?;
+    place.call(Command::Import { graph: place.graph.clone(), function, state }).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,6 +1,7 @@
 //! The REST interface (COMPOSER paper, section 5.1): service graphs in, status, events, traces and captures out.
 
 mod devices;
+mod elements;
 mod functions;
 mod graphs;
 mod history;

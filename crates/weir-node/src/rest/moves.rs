@@ -1,7 +1,5 @@
 //! The route by which a controller moves a function: what is to happen at one moment goes in one request, and takes one exchange with the data plane.
 
-use std::time::{Duration, Instant};
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -13,18 +11,13 @@ use weir_rest::body::{Received, long_bytes};
 use weir_rest::extract::Path;
 use weir_rest::login::Caller;
 
-use super::life::{document, inline};
+use super::elements::{Elements, Place};
+use super::life::document;
 use super::{App, entry};
+use crate::compute::Drivers;
 use crate::connection::DataPlane;
 use crate::node::Entry;
 
-/// How long packets are waited for that are under way, and how long nothing has to come to take the rest for lost.
-const UNDER_WAY: Duration = Duration::from_secs(2);
-const QUIET: Duration = Duration::from_millis(60);
-/// How long it is looked again at once. Most packets have come by then.
-const SOON: Duration = Duration::from_millis(3);
-/// How often it is looked afterwards.
-const LOOK: Duration = Duration::from_millis(1);
 /// The handler of a function of the controller's that leads packets to one of two places.
 const TURN: &str = "turn.switch";
 
@@ -38,7 +31,7 @@ const TURN: &str = "turn.switch";
         (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph, function or access point."),
         (status = 412, body = Problem, content_type = "application/problem+json", description = "The graph is another one by now."),
         (status = 413, body = Problem, content_type = "application/problem+json", description = "The state is too large."),
-        (status = 422, body = Problem, content_type = "application/problem+json", description = "The function is not inline, or not about to move, or the state is damaged or another function's."),
+        (status = 422, body = Problem, content_type = "application/problem+json", description = "The function is neither inline nor in a process, or not about to move, or the state is damaged or another function's."),
         (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
     ))]
 pub(super) async fn step(
@@ -59,11 +52,18 @@ pub(super) async fn step(
         return Err(Problem::new(StatusCode::PRECONDITION_FAILED, detail));
     }
     caller.summary("a step of a move".to_owned());
-    done(&*app.plane, &e, &id, step).await.map(Json)
+    done(&*app.plane, &app.drivers, &e, &id, step).await.map(Json)
 }
 
-async fn done<P: DataPlane>(plane: &P, e: &Entry, id: &str, step: MoveStep) -> Result<MoveStepDone, Problem> {
-    let element = |function: &str| Ok::<String, Problem>(inline(e, function)?.element.clone());
+async fn done<P: DataPlane>(
+    plane: &P,
+    drivers: &Drivers,
+    e: &Entry,
+    id: &str,
+    step: MoveStep,
+) -> Result<MoveStepDone, Problem> {
+    let graph = Place::of_graph(plane, id);
+    let elements = |function: &str| Elements::of(plane, drivers, e, function);
     let counter = |sap: &String, behind: &str| {
         let found = e.graph.attachments.iter().find(|a| a.sap == *sap);
         let missing =
@@ -72,94 +72,69 @@ async fn done<P: DataPlane>(plane: &P, e: &Entry, id: &str, step: MoveStep) -> R
     };
     // All names first: with a mistake nothing is done.
     let mut awaited = Vec::new();
-    for (sap, packets) in &step.await_packets {
-        awaited.push((counter(sap, "")?, *packets));
+    for sap in step.await_packets.keys() {
+        awaited.push(counter(sap, "")?);
     }
     let mut writes = Vec::new();
     for f in &step.turn {
-        writes.push((format!("{}/{TURN}", element(f)?), "1".to_owned()));
+        writes.push((format!("{}/{TURN}", elements(f)?.element), "1".to_owned()));
     }
     let mut holds = Vec::new();
     for (f, stops) in step.stop.iter().map(|f| (f, true)).chain(step.go.iter().map(|f| (f, false))) {
-        holds.push((element(f)?, stops));
+        holds.push((elements(f)?, stops));
     }
     let mut reads = Vec::new();
     for sap in &step.count {
         reads.push(counter(sap, "_out")?);
     }
+    let mut lives = None;
     if let Some(f) = &step.life {
-        let (graph, number) = document(e, f)?;
-        let (element, ports) = (element(f)?, graph.functions.get(number).map_or(0, |f| f.ports.len()));
-        let gates = |what: &str| (0..ports).map(|p| format!("gate_{element}_{p}.{what}")).collect::<Vec<_>>();
-        reads.extend(gates("length").into_iter().chain(gates("drops")));
+        let (document, number) = document(e, f)?;
+        let (at, ports) = (elements(f)?, document.functions.get(number).map_or(0, |f| f.ports.len()));
+        let gates =
+            |what: &str| (0..ports).map(|p| format!("gate_{}_{p}.{what}", at.element)).collect::<Vec<_>>();
+        let gates: Vec<String> = gates("length").into_iter().chain(gates("drops")).collect();
+        lives = Some((at, gates));
     }
-    let given = step.give.map(|g| Ok::<_, Problem>((element(&g.function)?, g.round))).transpose()?;
-    let taken = step.take.map(|t| Ok::<_, Problem>((element(&t.function)?, t))).transpose()?;
+    let given = step.give.map(|g| Ok::<_, Problem>((elements(&g.function)?, g.round))).transpose()?;
+    let taken = step.take.map(|t| Ok::<_, Problem>((elements(&t.function)?, t))).transpose()?;
 
-    let graph = || id.to_owned();
-    if let Some((function, round)) = given {
-        plane.call(Command::ImportRound { graph: graph(), function, round }).await?;
+    if let Some((at, round)) = given {
+        let (graph, function) = (at.place.graph.clone(), at.element.clone());
+        at.place.call(Command::ImportRound { graph, function, round }).await?;
     }
-    let missing = arrived(plane, id, &awaited).await?;
+    let wanted: Vec<u64> = step.await_packets.values().copied().collect();
+    let missing = graph
+        .wait(&awaited, |came| wanted.iter().zip(came).map(|(w, c)| w.saturating_sub(c)).collect())
+        .await?;
     let missing = step.await_packets.into_keys().zip(missing).filter(|(_, n)| *n > 0).collect();
     let mut said = MoveStepDone { missing, ..MoveStepDone::default() };
-    if !(writes.is_empty() && holds.is_empty() && reads.is_empty()) {
-        let mut counts = exchange(plane, id, (writes, holds, reads)).await?.into_iter();
-        said.counted = step.count.iter().cloned().zip(counts.by_ref()).collect();
-        let rest: Vec<u64> = counts.collect();
-        let (waiting, dropped) = rest.split_at(rest.len() / 2);
-        (said.waiting, said.dropped) = (waiting.iter().sum(), dropped.iter().sum());
+    let (alone, inline): (Vec<_>, Vec<_>) = holds.into_iter().partition(|(at, _)| at.is_alone());
+    for (at, stops) in &alone {
+        at.hold(&graph, *stops).await?;
     }
-    if let Some((function, TakenState { first, last, .. })) = taken {
-        let round = Command::ExportRound { graph: graph(), function, first, last };
-        let Answer::Text { text } = plane.call(round).await? else { return Err(Problem::internal()) };
+    let inline = inline.into_iter().map(|(at, stops)| (at.element, stops)).collect();
+    let (own, gates) = match lives {
+        Some((at, gates)) if at.is_alone() => (Some(at), gates),
+        Some((_, gates)) => {
+            reads.extend(gates);
+            (None, Vec::new())
+        }
+        None => (None, Vec::new()),
+    };
+    let mut counts = graph.exchange(writes, inline, reads).await?.into_iter();
+    said.counted = step.count.iter().cloned().zip(counts.by_ref()).collect();
+    let waiting: Vec<u64> = match own {
+        Some(at) => at.place.exchange(Vec::new(), Vec::new(), gates).await?,
+        None => counts.collect(),
+    };
+    let (waiting, dropped) = waiting.split_at(waiting.len() / 2);
+    (said.waiting, said.dropped) = (waiting.iter().sum(), dropped.iter().sum());
+    if let Some((at, TakenState { first, last, .. })) = taken {
+        let (graph, function) = (at.place.graph.clone(), at.element.clone());
+        let round = Command::ExportRound { graph, function, first, last };
+        let Answer::Text { text } = at.place.call(round).await? else { return Err(Problem::internal()) };
         said.round = Some(text);
     }
     Ok(said)
-}
-
-type Exchange = (Vec<(String, String)>, Vec<(String, bool)>, Vec<String>);
-
-/// What handlers say that are numbers, after writes and stops.
-async fn exchange<P: DataPlane>(
-    plane: &P,
-    graph: &str,
-    (writes, holds, reads): Exchange,
-) -> Result<Vec<u64>, Problem> {
-    let wanted = reads.len();
-    let command = Command::Exchange { graph: graph.to_owned(), writes, holds, reads };
-    let texts = match plane.call(command).await? {
-        Answer::Texts { texts } if texts.len() == wanted => texts,
-        _ => return Err(Problem::internal()),
-    };
-    texts.iter().map(|t| t.trim().parse().map_err(|_| Problem::internal())).collect()
-}
-
-/// Waits until counters have come so far. By how much each has not.
-async fn arrived<P: DataPlane>(
-    plane: &P,
-    graph: &str,
-    awaited: &[(String, u64)],
-) -> Result<Vec<u64>, Problem> {
-    if awaited.is_empty() {
-        return Ok(Vec::new());
-    }
-    let begun = Instant::now();
-    let (mut last, mut since) = (Vec::new(), begun);
-    loop {
-        let reads = awaited.iter().map(|(counter, _)| counter.clone()).collect();
-        let came = exchange(plane, graph, (Vec::new(), Vec::new(), reads)).await?;
-        let missing: Vec<u64> =
-            awaited.iter().zip(came).map(|((_, wanted), came)| wanted.saturating_sub(came)).collect();
-        let all_came = missing.iter().all(|n| *n == 0);
-        if missing != last {
-            (last, since) = (missing, Instant::now());
-        }
-        if all_came || since.elapsed() > QUIET || begun.elapsed() > UNDER_WAY {
-            return Ok(last);
-        }
-        if begun.elapsed() > SOON {
-            tokio::time::sleep(LOOK).await;
-        }
-    }
 }

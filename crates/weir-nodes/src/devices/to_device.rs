@@ -33,6 +33,8 @@ engine_node! {
         read count = |d, _| Ok(d.state.sent.to_string()),
         /// Number of packets that were dropped because the device took no more, or could not send them.
         read drops = |d, _| Ok(d.state.drops.to_string()),
+        /// Number of packets that wait for the device, or that a peer with shared memory has not taken from there.
+        read unread = |d, env| env.devices.unread(d.state.device.unwrap_or(usize::MAX)).map(|n| n.to_string()).ok_or("the device is closed".into()),
         /// Sets the counts to zero.
         write reset_counts = |d, _, _| {
             d.state.sent = 0;

@@ -26,7 +26,7 @@ impl Sim {
         self.begins(id, Some(version), format!("migrate {id} v{version} to {to}"));
         let name = id.to_owned();
         self.tasks.spawn(About::Client(id.to_owned()), async move {
-            controller.migrate(&name, "f", &to).await.err().map_or_else(String::new, |p| p.to_string())
+            controller.migrate(&name, "f", &to, None).await.err().map_or_else(String::new, |p| p.to_string())
         });
     }
 

@@ -1,7 +1,7 @@
 //! `weir pause`, `resume`, `bypass` and `migrate`: what a function does with packets, and where; `weir suspend`: graphs that run while packets come.
 
 use clap_complete::engine::ArgValueCandidates;
-use weir_api::functions::{FunctionLife, GraphLife, GraphLifeChange, Life, MoveRequest, Moved};
+use weir_api::functions::{FunctionLife, GraphLife, GraphLifeChange, Life, MoveKind, MoveRequest, Moved};
 
 use super::complete;
 use super::remote::NodeArgs;
@@ -58,11 +58,21 @@ pub(crate) struct MigrateArgs {
     /// The node that it is to be at
     #[arg(long, value_name = "NODE")]
     to: String,
+    /// How it is run there: by the graph's data plane, or in a process of its own; as it is now if this is left out
+    #[arg(long, value_name = "KIND")]
+    kind: Option<RunsAs>,
     /// Only say how large its state is, and how long packets would wait
     #[arg(long)]
     plan: bool,
     #[command(flatten)]
     node: NodeArgs,
+}
+
+/// How a function is run whose image is a Click script.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum RunsAs {
+    Inline,
+    Process,
 }
 
 pub(crate) fn change(args: &LifeArgs, state: Life, ui: &Ui) -> Result<(), Failure> {
@@ -104,7 +114,11 @@ fn told(args: &LifeArgs, life: &FunctionLife) -> String {
 }
 
 pub(crate) fn migrate(args: &MigrateArgs, ui: &Ui) -> Result<(), Failure> {
-    let request = MoveRequest { to: args.to.clone(), plan: args.plan };
+    let kind = args.kind.map(|kind| match kind {
+        RunsAs::Inline => MoveKind::Inline,
+        RunsAs::Process => MoveKind::Process,
+    });
+    let request = MoveRequest { to: args.to.clone(), kind, plan: args.plan };
     let moved = args.node.client()?.move_function(&args.graph, &args.function, &request)?;
     ui.print(&moved, || moved_text(&moved))?;
     Ok(())

@@ -28,6 +28,7 @@ mod lost;
 mod many;
 mod metrics;
 mod migration;
+mod migration_processes;
 mod mixed;
 mod monitoring;
 mod nat;

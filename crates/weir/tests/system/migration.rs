@@ -5,7 +5,7 @@ use crate::lab::{Lab, Process, until};
 use crate::traffic::{Stream, big_file, sha256, web_server};
 
 /// Hosts at n1 and n3, and a NAT at n2 to begin with.
-const NAT: &str = "
+pub(crate) const NAT: &str = "
 id: office
 name: office
 SFs:
@@ -25,7 +25,7 @@ flowrules:
 ";
 
 /// Addresses on both sides of the NAT.
-fn addresses(lab: &Lab) {
+pub(crate) fn addresses(lab: &Lab) {
     lab.ip("h3", "addr flush dev eth0");
     lab.ip("h3", "addr add 10.2.0.3/24 dev eth0");
     // A tunnel takes 50 bytes.
@@ -36,7 +36,7 @@ fn addresses(lab: &Lab) {
 }
 
 /// Whether the graph is as any other: nothing of it moves.
-fn is_at_rest(domain: &Domain<'_>) -> bool {
+pub(crate) fn is_at_rest(domain: &Domain<'_>) -> bool {
     let config = domain.weir(&["show", "office", "--config"]);
     let trouble = |node: &str| {
         domain.json(&["describe", "node", node])["trouble"].as_array().is_some_and(|t| !t.is_empty())
@@ -47,7 +47,7 @@ fn is_at_rest(domain: &Domain<'_>) -> bool {
 }
 
 /// The nodes that have the NAT, as they say themselves.
-fn nodes_of_nat(lab: &Lab) -> Vec<&'static str> {
+pub(crate) fn nodes_of_nat(lab: &Lab) -> Vec<&'static str> {
     let has = |node: &&str| {
         let address = "http://127.0.0.1:7400";
         let out = lab.ns(node).weir(&["--json", "show", "office", "--node", address]);

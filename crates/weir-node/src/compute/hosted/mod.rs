@@ -16,10 +16,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use nix::sys::signal::Signal;
 use tokio::sync::mpsc::UnboundedSender;
+use weir_protocol::{Answer, Command};
 
 use super::cgroup::Cgroup;
 use super::launch::Launch;
 use super::{Compute, ComputeError, Health, Notice, Observed, Usage, netns};
+use crate::connection::CallError;
 use crate::instance::{Instance, InstanceId, Kind};
 use crate::traces::FunctionTrace;
 pub use record::{Paths, Record};
@@ -320,6 +322,13 @@ impl<W: Workload> Compute for Hosted<W> {
             }
             f.set_health(Health::Stopped);
         }
+    }
+
+    async fn call(&self, id: &InstanceId, command: Command) -> Result<Answer, CallError> {
+        let lost = |e: ComputeError| CallError::Lost(e.to_string());
+        let f = self.0.function(id).map_err(lost)?;
+        let record = f.record(id).map_err(lost)?;
+        self.0.workload.call(&f.context(&record), command).await
     }
 
     fn log(&self, id: &InstanceId) -> Result<PathBuf, ComputeError> {

@@ -11,12 +11,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nix::sys::signal::Signal;
 use tokio::process::Child;
+use weir_protocol::{Answer, Command};
 
 use super::record::Paths;
 use crate::compute::cgroup::Cgroup;
 use crate::compute::launch::{Launch, mounts_for_others};
 use crate::compute::sockets::Sockets;
 use crate::compute::{ComputeError, digest, netns};
+use crate::connection::CallError;
 use crate::instance::{InstanceId, Kind, Spec, Work};
 use crate::process::{Halt, Process};
 use crate::traces::FunctionTrace;
@@ -121,6 +123,12 @@ pub trait Workload: Debug + Send + Sync + 'static {
         _value: Option<&str>,
     ) -> Result<String, ComputeError> {
         Err(cx.no_handler(name))
+    }
+
+    /// Has its data plane carry out a command, if it has one of its own.
+    async fn call(&self, cx: &Context<'_>, _: Command) -> Result<Answer, CallError> {
+        let function = &cx.id.function;
+        Err(CallError::Refused(vec![format!("function '{function}' has no data plane of its own")]))
     }
 
     /// How a program is started inside.

@@ -15,27 +15,26 @@ use async_trait::async_trait;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::time::{Instant, sleep, timeout};
-use weir_protocol::{Answer, CONTROL, Command, SpawnRequest};
+use weir_protocol::{Answer, CONTROL, Command, MAX_LINE, SpawnRequest};
 
 use super::cgroup::Cgroup;
 use super::hosted::{ANSWER, Context, Hang, Main, Paths, SHELL, Workload, halted};
 use super::launch::{Launch, mounts_for_others};
 use super::sockets::Sockets;
-use super::{ComputeError, netns};
+use super::{ComputeError, OWN_GRAPH, netns};
 use crate::connection::{CallError, Connection};
 use crate::instance::{Kind, Spec, Work};
 use crate::process;
 use crate::traces::FunctionTrace;
 use zygote::Zygote;
 
-/// What a worker calls the one graph that it runs.
-const GRAPH: &str = "function";
 /// How long a worker may take until it can be spoken to, and for an answer.
 const TIME: Duration = Duration::from_secs(10);
 /// Most bytes that a worker may say at a time.
 const MAX_ANSWER: usize = 1 << 20;
-/// Longest text of a refusal, in characters.
+/// Longest text of a refusal, in characters, and most of them.
 const MAX_REFUSAL: usize = 2000;
+const MAX_REFUSALS: usize = 20;
 /// Most reasons for drops that are listened to, over all elements.
 const MAX_REASONS: usize = 1000;
 /// How often it is tried to speak to it at first.
@@ -51,12 +50,14 @@ pub struct Process {
     zygote: Zygote,
     /// Connections on which workers are asked whether they work, by the name of the function: each takes two threads of its worker.
     pulses: Mutex<HashMap<String, Arc<Connection>>>,
+    /// The same for what is done to those that move, whose state may be long.
+    moves: Mutex<HashMap<String, Arc<Connection>>>,
 }
 
 impl Process {
     /// With the folder of sockets; `zygote` is the command line of the process that workers are copies of.
     pub fn new(sockets: Sockets, zygote: Vec<OsString>) -> Process {
-        Process { sockets, zygote: Zygote::new(zygote), pulses: Mutex::default() }
+        Process { sockets, zygote: Zygote::new(zygote), pulses: Mutex::default(), moves: Mutex::default() }
     }
 
     /// A connection to a worker that may just be starting.
@@ -103,7 +104,19 @@ impl Process {
         answers
     }
 
-    async fn call(&self, connection: &Connection, command: Command) -> Result<Answer, WorkerError> {
+    /// The connection on which a worker's state is asked for. A new one, if its worker is another by now.
+    async fn for_moves(&self, cx: &Context<'_>) -> std::io::Result<Arc<Connection>> {
+        let moves = || self.moves.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = moves().get(&cx.paths.name).filter(|c| !c.is_closed()) {
+            return Ok(known.clone());
+        }
+        let new =
+            Arc::new(Connection::open_bounded(&self.sockets.of(cx.paths).join(CONTROL), MAX_LINE).await?);
+        moves().insert(cx.paths.name.clone(), new.clone());
+        Ok(new)
+    }
+
+    async fn ask(&self, connection: &Connection, command: Command) -> Result<Answer, WorkerError> {
         let answer = timeout(TIME, connection.call(command)).await.map_err(|_| WorkerError::TimedOut)?;
         answer.map_err(WorkerError::from)
     }
@@ -112,14 +125,14 @@ impl Process {
     async fn load(&self, cx: &Context<'_>, connection: &Connection) -> Result<(), WorkerError> {
         let Work::Process { config, .. } = &cx.spec.work else { return Ok(()) };
         let command = Command::Load {
-            graph: GRAPH.to_owned(),
+            graph: OWN_GRAPH.to_owned(),
             config: config.clone(),
             file: format!("{}.click", cx.spec.image),
             tag: String::new(),
             scope: None,
             memory: None,
         };
-        self.call(connection, command).await.map(drop)
+        self.ask(connection, command).await.map(drop)
     }
 }
 
@@ -246,13 +259,32 @@ impl Workload for Process {
     }
 
     async fn forget(&self, paths: &Paths) {
-        self.pulses.lock().unwrap_or_else(PoisonError::into_inner).remove(&paths.name);
+        for connections in [&self.pulses, &self.moves] {
+            connections.lock().unwrap_or_else(PoisonError::into_inner).remove(&paths.name);
+        }
+    }
+
+    async fn call(&self, cx: &Context<'_>, command: Command) -> Result<Answer, CallError> {
+        let lost = |what: String| CallError::Lost(format!("{} of function {} {what}", Self::MAIN, cx.id));
+        let asked = async {
+            let connection =
+                self.for_moves(cx).await.map_err(|e| lost(WorkerError::Lost(e.to_string()).to_string()))?;
+            connection.call(command).await
+        };
+        match timeout(TIME, asked).await {
+            Ok(Err(CallError::Refused(errors))) => {
+                let short = |e: String| e.chars().take(MAX_REFUSAL).collect();
+                Err(CallError::Refused(errors.into_iter().take(MAX_REFUSALS).map(short).collect()))
+            }
+            Ok(done) => done,
+            Err(_) => Err(lost(WorkerError::TimedOut.to_string())),
+        }
     }
 
     async fn drops(&self, cx: &Context<'_>) -> BTreeMap<String, u64> {
         let status = async {
             let connection = self.connect(cx, None).await?;
-            self.call(&connection, Command::Status { graph: GRAPH.to_owned() }).await.map_err(|e| e.of(cx))
+            self.ask(&connection, Command::Status { graph: OWN_GRAPH.to_owned() }).await.map_err(|e| e.of(cx))
         };
         let mut drops = BTreeMap::new();
         // One that does not answer counts nothing.
@@ -267,7 +299,7 @@ impl Workload for Process {
 
     async fn trace(&self, cx: &Context<'_>, count: u32) -> Option<FunctionTrace> {
         let connection = self.connect(cx, None).await.ok()?;
-        let (graph, filter, functions) = (GRAPH.to_owned(), String::new(), Vec::new());
+        let (graph, filter, functions) = (OWN_GRAPH.to_owned(), String::new(), Vec::new());
         let command = Command::Trace { graph, filter, count, functions };
         let events = timeout(ANSWER, connection.stream(command)).await.ok()?.ok()?;
         Some((connection, events))
@@ -283,13 +315,13 @@ impl Workload for Process {
             return Err(ComputeError::Missing(cx.id.clone()));
         };
         let handler = handlers.get(name).ok_or_else(|| cx.no_handler(name))?.clone();
-        let graph = GRAPH.to_owned();
+        let graph = OWN_GRAPH.to_owned();
         let command = match value {
             Some(value) => Command::Write { graph, handler, value: value.to_owned() },
             None => Command::Read { graph, handler },
         };
         let connection = self.connect(cx, None).await?;
-        match self.call(&connection, command).await.map_err(|e| e.of(cx))? {
+        match self.ask(&connection, command).await.map_err(|e| e.of(cx))? {
             Answer::Text { text } => Ok(text),
             _ => Ok(String::new()),
         }

@@ -6,6 +6,13 @@ use weir_protocol::DeviceStatus;
 use super::Devices;
 
 impl Devices {
+    /// How many packets wait to be sent by a device, or have been and were not taken by its peer, as far as that can be known.
+    pub fn unread(&self, id: usize) -> Option<u64> {
+        let device = self.list.get(id)?.as_ref()?;
+        let taken_not = device.port.as_ref().and_then(|port| port.unread()).unwrap_or(0);
+        Some(device.waiting() as u64 + taken_not)
+    }
+
     /// Looks at the figures of all ports.
     pub fn look(&mut self) {
         for d in self.list.iter_mut().flatten() {
