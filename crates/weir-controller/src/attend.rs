@@ -140,6 +140,9 @@ async fn look(controller: Arc<Controller>, node: String, number: u64) {
             }
             Err(e) => tracing::debug!(node, "{e}"),
         }
+        if let Err(e) = controller.remove_images_left(&node).await {
+            tracing::warn!(node, "images that were removed from the domain: {e}");
+        }
         if let Err(e) = controller.settle(&node).await {
             tracing::warn!(node, "not in the desired state yet: {e}");
         }

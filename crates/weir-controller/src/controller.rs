@@ -68,6 +68,8 @@ pub struct Controller {
     pub(crate) moved: Notify,
     /// Held while anything changes, but for a move, which needs it at its beginning.
     pub(crate) changing: tokio::sync::Mutex<()>,
+    /// Held while images are added and removed, and, together, by those who bring nodes to what there is.
+    pub(crate) imaging: tokio::sync::RwLock<()>,
     /// Graphs were applied that go back unless they are confirmed.
     pub(crate) unconfirmed: Notify,
     /// How long it took to make nodes run what they are to run, or to find that they do.
@@ -140,6 +142,7 @@ impl Controller {
             moves: std::sync::Mutex::default(),
             moved: Notify::new(),
             changing: tokio::sync::Mutex::new(()),
+            imaging: tokio::sync::RwLock::new(()),
             unconfirmed: Notify::new(),
             reconcile: Histogram::default(),
             change: Histogram::default(),

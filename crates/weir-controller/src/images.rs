@@ -1,4 +1,5 @@
-//! Images that were added to the domain: all of its nodes have them, and those that come get them.
+//! Images that were added to the domain: all of its nodes have them, and those that come get them. An image that is removed
+//! goes at each node as soon as that is connected.
 
 use axum::http::{Method, StatusCode};
 use weir_api::images::ImageDetails;
@@ -10,11 +11,31 @@ use crate::fleet::{FleetError, segment};
 impl Controller {
     /// Gives a node that has come the images of the domain.
     pub(crate) async fn settle_images(&self, node: &str) {
+        let _imaging = self.imaging.read().await;
         for (name, manifest) in &self.view().images {
             if let Err(e) = self.image_at(node, name, manifest).await {
                 tracing::warn!(node, "it does not have the image '{name}': {e}");
             }
         }
+    }
+
+    /// Removes at a node what was removed from the domain and may be there still.
+    pub(crate) async fn remove_images_left(&self, node: &str) -> Result<(), Problem> {
+        // While images change it waits until the next time: graphs need not wait for it.
+        let Ok(_imaging) = self.imaging.try_read() else { return Ok(()) };
+        let of = node.to_owned();
+        for name in self.blocking(move |s| s.images_left(&of)).await? {
+            self.image_leaves(node, &name).await?;
+        }
+        Ok(())
+    }
+
+    async fn image_leaves(&self, node: &str, name: &str) -> Result<(), Problem> {
+        self.remove_image_at(node, name).await?;
+        let (of, name) = (node.to_owned(), name.to_owned());
+        self.blocking(move |s| s.image_went(&of, &name)).await?;
+        // Graphs are not placed there by it any more.
+        Ok(self.ask_domain(node).await?)
     }
 
     async fn image_at(&self, node: &str, name: &str, manifest: &str) -> Result<ImageDetails, FleetError> {
@@ -38,6 +59,7 @@ impl Controller {
     /// # Errors
     /// No node is connected, or one refuses it, or the store cannot be written.
     pub async fn put_image(&self, name: &str, manifest: String) -> Result<ImageDetails, Problem> {
+        let _imaging = self.imaging.write().await;
         let before = self.view().images.get(name).cloned();
         let (mut details, mut done) = (None, Vec::<String>::new());
         for node in self.fleet.names() {
@@ -73,6 +95,7 @@ impl Controller {
     /// # Errors
     /// There is none that was added, or the store cannot be written.
     pub async fn remove_image(&self, name: &str) -> Result<(), Problem> {
+        let _imaging = self.imaging.write().await;
         if !self.view().images.contains_key(name) {
             let text = format!("there is no image '{name}' that was added over REST");
             return Err(Problem::new(StatusCode::NOT_FOUND, text));
@@ -81,7 +104,7 @@ impl Controller {
         self.blocking(move |s| s.keep_image(&key, None)).await?;
         self.edit(|v| _ = v.images.remove(name));
         for node in self.fleet.names() {
-            if let Err(e) = self.remove_image_at(&node, name).await {
+            if let Err(e) = self.image_leaves(&node, name).await {
                 tracing::warn!(node, "it still has the image '{name}': {e}");
             }
         }

@@ -46,13 +46,14 @@ CREATE TABLE graphs (
 CREATE TABLE removed (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE) STRICT;
 ";
 /// What was added to the tables later. `generation` counts changes; `doubts` are graphs that may have been changed since by changes that were lost with the store
-/// that had them.
+/// that had them; `images_left` are images that were removed from the domain, with the nodes that may have them still.
 const ADDITIONS: &str = "
 CREATE TABLE IF NOT EXISTS generation (one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER NOT NULL) STRICT;
 INSERT OR IGNORE INTO generation VALUES (1, 0);
 CREATE TABLE IF NOT EXISTS runs (first INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE) STRICT;
 CREATE TABLE IF NOT EXISTS doubts (graph TEXT PRIMARY KEY) STRICT;
 CREATE TABLE IF NOT EXISTS images (name TEXT PRIMARY KEY, manifest TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS images_left (node TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (node, name)) STRICT;
 CREATE TABLE IF NOT EXISTS queries (name TEXT PRIMARY KEY, query TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS links (a TEXT NOT NULL, b TEXT NOT NULL, settings TEXT NOT NULL, PRIMARY KEY (a, b)) STRICT;
 CREATE TABLE IF NOT EXISTS policies (name TEXT PRIMARY KEY, policy TEXT NOT NULL) STRICT;

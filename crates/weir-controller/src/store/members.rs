@@ -72,7 +72,12 @@ impl Store {
     /// # Errors
     /// The store cannot be written.
     pub fn remove_node(&self, name: &str) -> Result<()> {
-        self.db.with(|db| db.execute("DELETE FROM nodes WHERE name = ?1", [name]).map(drop))
+        self.db.with(|db| {
+            let tx = db.savepoint()?;
+            tx.execute("DELETE FROM nodes WHERE name = ?1", [name])?;
+            tx.execute("DELETE FROM images_left WHERE node = ?1", [name])?;
+            tx.commit()
+        })
     }
 
     /// Keeps a token by which nodes join. Those that are not good any more go.

@@ -12,6 +12,7 @@ mod containers;
 mod dashboard;
 mod direct;
 mod domain;
+mod domain_images;
 mod dpdk;
 mod encrypted;
 mod errors;
