@@ -110,7 +110,7 @@ pub struct GraphParts {
     #[schemars(length(max = MAX_REQUIREMENTS))]
     pub requirements: Vec<Requirement>,
     /// What of the graph is measured, and what is said when: a text in the MEASURE language, or the same as YAML.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::monitoring")]
     pub monitoring: Option<Monitoring>,
     /// Whether functions may send to each other directly, where the flow rules come to that: past the switch, by memory that the two

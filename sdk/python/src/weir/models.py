@@ -77,6 +77,25 @@ class AccountingRecord(BaseModel):
     """
 
 
+class Alarm(BaseModel):
+    """
+    What a graph's monitoring has to say.
+    """
+
+    message: str
+    """
+    The message.
+    """
+    on: str
+    """
+    What happened: `a->b` from one zone to another, `->a` entered, `a->` left, `a` in it.
+    """
+    topic: str
+    """
+    The topic.
+    """
+
+
 class CapableImage(BaseModel):
     """
     An image that has a capability.
@@ -697,6 +716,25 @@ class Mark(BaseModel):
     """
 
 
+class MeasurementStatus(BaseModel):
+    """
+    A measurement.
+    """
+
+    metric: str
+    """
+    What is measured, such as `rate.rx`.
+    """
+    name: str
+    """
+    Its name.
+    """
+    value: float | None = None
+    """
+    The newest value, if there is one.
+    """
+
+
 class MetricsToken(BaseModel):
     """
     A token by which metrics are read.
@@ -751,6 +789,7 @@ class MoveRequest(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
     )
+    kind: Literal["inline", "process"] | None = None
     plan: bool | None = None
     """
     Whether only to say what the move would be.
@@ -1473,6 +1512,25 @@ class WhoAmI(BaseModel):
     """
 
 
+class ZoneStatus(BaseModel):
+    """
+    A zone.
+    """
+
+    age: Annotated[int, Field(ge=0)]
+    """
+    For how long, in milliseconds.
+    """
+    entered: bool | None = None
+    """
+    Whether it is entered; not known until there were samples.
+    """
+    name: str
+    """
+    Its name.
+    """
+
+
 class AccountingList(BaseModel):
     """
     A list of accounting records of modules.
@@ -1735,6 +1793,7 @@ class Event(BaseModel):
     An event.
     """
 
+    alarm: Alarm | None = None
     graph: str | None = None
     """
     The graph, if one is concerned.
@@ -1765,6 +1824,7 @@ class Event(BaseModel):
         "policy",
         "domain",
         "query",
+        "alarm",
         "print",
         "notice",
     ]
@@ -1859,63 +1919,6 @@ class FunctionStatus(State):
     """
 
 
-class GraphStatus(State):
-    """
-    The state of a graph on a node.
-    """
-
-    drift: list[Drift] | None = None
-    """
-    Handler writes that the document does not have. They last until the graph is applied again or the data plane is
-    restarted.
-    """
-    drops: list[ElementDrops] | None = None
-    """
-    Why packets ended, in all of the graph: by element of the configuration that it became.
-    """
-    flows: list[FlowCache] | None = None
-    """
-    The lookups whose results are kept for each flow where that pays, until a table changes.
-    """
-    functions: list[FunctionStatus]
-    """
-    The functions, in the graph's order.
-    """
-    id: str
-    """
-    The graph's identifier.
-    """
-    links: list[LinkStatus]
-    """
-    The links, in the order of the flow rules that make them.
-    """
-    name: str
-    """
-    The graph's name.
-    """
-    nodes: list[str] | None = None
-    """
-    The nodes that it is on, in a domain.
-    """
-    profile: list[ElementTime] | None = None
-    """
-    Where the time goes, element by element of the configuration that the graph became. Measured in one batch of
-    packets in some hundreds, from the last change of the graph on; empty while nothing was.
-    """
-    saps: list[SapStatus] | None = None
-    """
-    The access points, in the graph's order.
-    """
-    tenant: str | None = None
-    """
-    The tenant that the graph belongs to.
-    """
-    warnings: list[str] | None = None
-    """
-    What may go wrong, such as packets that are too large for an access point.
-    """
-
-
 class GraphSummary(State):
     """
     A graph in the list of graphs.
@@ -1956,6 +1959,10 @@ class GraphSummary(State):
     tenant: str | None = None
     """
     The tenant that it belongs to.
+    """
+    zones: list[str] | None = None
+    """
+    The zones of its monitoring that are entered.
     """
 
 
@@ -2233,6 +2240,21 @@ class Mistake(BaseModel):
     path: str | None = None
     """
     Where in the document, such as `sffg.flowrules[2].actions`.
+    """
+
+
+class MonitoringStatus(BaseModel):
+    """
+    What the monitoring of a graph has measured.
+    """
+
+    measurements: list[MeasurementStatus]
+    """
+    The measurements, in the document's order.
+    """
+    zones: list[ZoneStatus]
+    """
+    The zones, in the document's order.
     """
 
 
@@ -2714,6 +2736,64 @@ class Domain(BaseModel):
     wireguard: str | None = None
     """
     The public key of the node's ends of encrypted tunnels (WireGuard), in base64.
+    """
+
+
+class GraphStatus(State):
+    """
+    The state of a graph on a node.
+    """
+
+    drift: list[Drift] | None = None
+    """
+    Handler writes that the document does not have. They last until the graph is applied again or the data plane is
+    restarted.
+    """
+    drops: list[ElementDrops] | None = None
+    """
+    Why packets ended, in all of the graph: by element of the configuration that it became.
+    """
+    flows: list[FlowCache] | None = None
+    """
+    The lookups whose results are kept for each flow where that pays, until a table changes.
+    """
+    functions: list[FunctionStatus]
+    """
+    The functions, in the graph's order.
+    """
+    id: str
+    """
+    The graph's identifier.
+    """
+    links: list[LinkStatus]
+    """
+    The links, in the order of the flow rules that make them.
+    """
+    monitoring: MonitoringStatus | None = None
+    name: str
+    """
+    The graph's name.
+    """
+    nodes: list[str] | None = None
+    """
+    The nodes that it is on, in a domain.
+    """
+    profile: list[ElementTime] | None = None
+    """
+    Where the time goes, element by element of the configuration that the graph became. Measured in one batch of
+    packets in some hundreds, from the last change of the graph on; empty while nothing was.
+    """
+    saps: list[SapStatus] | None = None
+    """
+    The access points, in the graph's order.
+    """
+    tenant: str | None = None
+    """
+    The tenant that the graph belongs to.
+    """
+    warnings: list[str] | None = None
+    """
+    What may go wrong, such as packets that are too large for an access point.
     """
 
 
