@@ -40,6 +40,7 @@ pub(crate) struct Run {
 }
 
 /// The end of a packet's path.
+#[derive(Clone, Copy)]
 struct Ended(Drop);
 
 impl Pipeline {
