@@ -51,7 +51,7 @@ impl Membership {
     fn take(&self, next: Mark, keep: impl FnOnce(&Mark) -> Result<(), StoreError>) -> Result<(), Problem> {
         let mut mark = self.mark.lock().unwrap_or_else(PoisonError::into_inner);
         match &*mark {
-            Some(now) if *now == next => return Ok(()),
+            Some(now) if now.run == next.run && next.generation <= now.generation => return Ok(()),
             Some(now) if !now.admits(&next) => {
                 let text = format!(
                     "the node has taken changes of its controller up to {} (run {}), and this is {} (run {}): the controller's store is an older one, or there are two \
@@ -152,6 +152,8 @@ mod tests {
         take("5 a").unwrap();
         take("5 a").unwrap();
         take("7 b").unwrap();
+        // Asked for earlier, and arrived later.
+        take("6 b").unwrap();
         let e = take("6 a").unwrap_err();
         assert!(e.contains("up to 7 (run b), and this is 6 (run a)"), "{e}");
         take("7 c").unwrap_err();

@@ -261,7 +261,11 @@ pub(crate) fn engine(args: &EngineArgs, ui: &Ui) -> Result<(), Failure> {
             ClientError::Connect { .. } => Failure::Unreachable(e.into()),
             e => Failure::Other(e.into()),
         })?;
-        client.call(Command::Shutdown).map_err(|e| Failure::Other(e.into()))?;
+        match client.call(Command::Shutdown) {
+            // It may end before its answer has left.
+            Ok(_) | Err(ClientError::Closed) => {}
+            Err(e) => return Err(Failure::Other(e.into())),
+        }
         ui.progress("the data plane stopped");
         return Ok(());
     }
