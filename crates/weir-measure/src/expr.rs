@@ -138,13 +138,15 @@ pub(crate) struct Tokens<'a> {
     next: usize,
     /// Parts that the expression may still have.
     left: usize,
+    /// How many parentheses are open.
+    depth: usize,
 }
 
 static END: Placed = Placed { token: Token::End, at: (0, 0) };
 
 impl<'a> Tokens<'a> {
     pub(crate) fn new(list: &'a [Placed]) -> Tokens<'a> {
-        Tokens { list, next: 0, left: 0 }
+        Tokens { list, next: 0, left: 0, depth: 0 }
     }
 
     pub(crate) fn peek(&self) -> &'a Placed {
@@ -155,6 +157,13 @@ impl<'a> Tokens<'a> {
         let token = self.peek();
         self.next += 1;
         token
+    }
+
+    /// Whether these come next: a word, in whatever case, and a sign.
+    pub(crate) fn is_call(&self, words: &[&str], sign: &str) -> bool {
+        let after = self.list.get(self.next + 1).map(|p| &p.token);
+        matches!(&self.peek().token, Token::Word(word) if words.iter().any(|w| w.eq_ignore_ascii_case(word)))
+            && matches!(after, Some(Token::Sign(s)) if *s == sign)
     }
 
     /// Takes a sign, if it comes next.
@@ -203,7 +212,7 @@ impl<'a> Tokens<'a> {
 
     /// A condition.
     pub(crate) fn condition(&mut self) -> Result<Expr, Mistake> {
-        self.left = MAX_NODES;
+        (self.left, self.depth) = (MAX_NODES, 0);
         let at = self.peek().at;
         let expr = self.expression(0)?;
         if !expr.is_condition() {
@@ -255,12 +264,19 @@ impl<'a> Tokens<'a> {
     fn operand(&mut self) -> Result<Expr, Mistake> {
         let what = "a number, an aggregate such as AVG(val = m1, max_age = \"5 second\"), or \"(\"";
         let Placed { token, at } = self.peek();
-        self.spend(*at)?;
+        // Parentheses are no parts: the canonical text has more of them.
         if self.skip("(") {
+            self.depth += 1;
+            if self.depth > MAX_NODES {
+                let message = format!("more than {MAX_NODES} parentheses are open");
+                return Err(Mistake::new(message, "leave out those that are not needed").at(*at));
+            }
             let expr = self.expression(0)?;
             self.sign(")")?;
+            self.depth -= 1;
             return Ok(expr);
         }
+        self.spend(*at)?;
         if self.skip("-") {
             let number = self.operand()?;
             let Expr::Number(n) = number else {

@@ -53,6 +53,10 @@ pub const MAX_WINDOWS: usize = 1_000;
 pub const MAX_WORD: usize = 1_024;
 /// The shortest and the longest time between two samples, in milliseconds.
 pub const EVERY: (u64, u64) = (10, 3_600_000);
+/// The shortest for processor time and memory, which are asked of all functions at once, in milliseconds.
+pub const EVERY_FIGURES: u64 = 1_000;
+/// The shortest for a risk, which is made of the rates between two samples, in milliseconds.
+pub const EVERY_RISK: u64 = 50;
 /// The time between two samples, where nothing is said, in milliseconds.
 pub const DEFAULT_EVERY: u64 = 1_000;
 /// The longest age of samples in an aggregate, and the longest time that a zone can ask for, in milliseconds.

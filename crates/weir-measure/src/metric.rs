@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::error::{Mistake, did_you_mean, quote};
 use crate::units;
-use crate::{DEFAULT_EVERY, EVERY};
+use crate::{DEFAULT_EVERY, EVERY, EVERY_FIGURES, EVERY_RISK};
 
 /// Which packets are counted, seen from what is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -143,7 +143,12 @@ pub(crate) fn read(name: &str, parameters: &[(String, String)]) -> Result<(Metri
         }
     }
     let every = by_name.take("every").map_or(Ok(DEFAULT_EVERY), units::time).and_then(|every| {
-        let (least, most) = EVERY;
+        let (mut least, most) = EVERY;
+        if matches!(name, "cpu" | "mem") {
+            least = EVERY_FIGURES;
+        } else if name.starts_with("overload") {
+            least = EVERY_RISK;
+        }
         let help = format!("it is \"{least} ms\" to \"{}\"", units::show_time(most));
         let wrong = || Mistake::new(format!("every {} is out of range", units::show_time(every)), help);
         (least..=most).contains(&every).then_some(every).ok_or_else(wrong)

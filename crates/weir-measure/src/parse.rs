@@ -22,7 +22,7 @@ pub(crate) fn parse(text: &str) -> Result<Monitoring, Mistakes> {
     reader.blocks(&mut Tokens::new(&tokens));
     let Reader { parts, mut mistakes, .. } = reader;
     if mistakes.is_empty() {
-        return Ok(parts.finish());
+        return parts.finish().map_err(|e| Mistakes(vec![e.at((1, 1))]));
     }
     mistakes.sort_by_key(|m| (m.line, m.column));
     mistakes.truncate(Mistakes::MAX);
@@ -155,8 +155,8 @@ impl Reader {
         // Several, each with its semicolon.
         let mut first = true;
         loop {
-            let publishes = matches!(&t.peek().token, Token::Word(word) if ["publish", "notify"].contains(&word.to_ascii_lowercase().as_str()));
-            if !publishes {
+            // A zone may have such a name.
+            if !t.is_call(&["publish", "notify"], "(") {
                 return if first {
                     Err(one(t.expected("Publish(topic = \"…\", message = \"…\");")))
                 } else {

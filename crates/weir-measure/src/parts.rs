@@ -6,7 +6,9 @@ use crate::error::{Mistake, Mistakes, did_you_mean, quote};
 use crate::expr::{Expr, Tokens};
 use crate::lex::{Token, lex};
 use crate::metric::{self, Metric};
-use crate::{DEFAULT_HOLD, MAX_ACTIONS, MAX_MEASUREMENTS, MAX_WINDOWS, MAX_WORD, MAX_ZONES, parse, units};
+use crate::{
+    DEFAULT_HOLD, MAX_ACTIONS, MAX_MEASUREMENTS, MAX_TEXT, MAX_WINDOWS, MAX_WORD, MAX_ZONES, parse, units,
+};
 
 /// A measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -266,10 +268,19 @@ impl Parts {
         Ok(())
     }
 
-    /// What was added; what was refused is missing in it.
-    pub fn finish(self) -> Monitoring {
+    /// The whole of what was added; what was refused is missing in it.
+    ///
+    /// # Errors
+    /// Its canonical text, which is what is kept, is longer than may be read.
+    pub fn finish(self) -> Result<Monitoring, Mistake> {
         let Parts { measurements, zones, actions, .. } = self;
-        Monitoring(Parts { measurements, zones, actions, ..Parts::default() })
+        let monitoring = Monitoring(Parts { measurements, zones, actions, ..Parts::default() });
+        let length = monitoring.to_string().len();
+        if length > MAX_TEXT {
+            let message = format!("it has {length} bytes when written out");
+            return Err(Mistake::new(message, format!("at most {MAX_TEXT} are kept")));
+        }
+        Ok(monitoring)
     }
 }
 

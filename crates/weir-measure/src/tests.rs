@@ -106,7 +106,9 @@ fn texts_that_are_too_large_are_refused_clearly() {
     assert!(said[0].contains("more than 1000 zones"), "{}", said[0]);
     assert!(mistakes(&" ".repeat(MAX_TEXT + 1))[0].contains("bytes"));
     let deep = format!("zones {{ z = {}1<2{}; }}", "(".repeat(5_000), ")".repeat(5_000));
-    assert!(mistakes(&deep)[0].contains("too many parts"));
+    assert!(mistakes(&deep)[0].contains("parentheses are open"));
+    let long = format!("zones {{ z = {}1<2; }}", "1<2 && ".repeat(20));
+    assert!(mistakes(&long)[0].contains("too many parts"));
     let mut windows = String::from("measurements { m = cpu(function = f); } zones {\n");
     let aggregate = |age: usize| format!("AVG(val = m, max_age = \"{age} ms\")");
     for i in 0..=MAX_WINDOWS / 2 {
@@ -115,10 +117,31 @@ fn texts_that_are_too_large_are_refused_clearly() {
     assert!(mistakes(&(windows + "}"))[0].contains("more than 1000 windows"));
 }
 
+#[test]
+fn what_is_accepted_is_read_back_from_its_canonical_text() {
+    let read_back = |text: &str| {
+        let m = Monitoring::parse(text).unwrap_or_else(|e| panic!("{text}\n{e:?}"));
+        assert_eq!(Monitoring::parse(&m.to_string()).unwrap(), m, "{text}");
+    };
+    // As many parts as there may be: the canonical text has more parentheses.
+    for n in 2..=16 {
+        read_back(&format!("zones {{ z = {}1<2; }}", "1<2 && ".repeat(n - 1)));
+    }
+    read_back("zones { notify = 1<2; publish = 2<1; x = 1<1; }
+        actions { ->x = Publish(topic = \"t\", message = \"a\"); notify->x = Publish(topic = \"t\", message = \"b\"); publish = Notify(target = \"t\", message = \"c\"); }");
+    // It would be longer than what may be read.
+    let mut parts = Parts::default();
+    parts.zone("z", "1<2", None).unwrap();
+    for _ in 0..MAX_ACTIONS {
+        parts.action(Trigger::In("z".into()), "t", &"m".repeat(150)).unwrap();
+    }
+    assert!(parts.finish().unwrap_err().message.contains("bytes when written out"));
+}
+
 /// A watch over one measurement, and what it says to samples every 10 ms.
 fn run(zones: &str, actions: &str, samples: &[(u64, Option<f64>)]) -> Vec<(u64, String)> {
     let text = format!(
-        "measurements {{ m = cpu(function = f, every = \"10 ms\"); }} zones {{ {zones} }} actions {{ {actions} }}"
+        "measurements {{ m = handler(function = f, name = \"h\", every = \"10 ms\"); }} zones {{ {zones} }} actions {{ {actions} }}"
     );
     let mut watch = Watch::new(Monitoring::parse(&text).unwrap(), 0);
     let mut said = Vec::new();
@@ -190,13 +213,13 @@ fn aggregates_are_over_the_samples_that_are_not_too_old() {
 
 #[test]
 fn samples_are_due_when_their_time_has_come_and_are_not_made_up_for() {
-    let text = "measurements { a = cpu(function = f, every = \"10 ms\"); b = mem(function = f, every = \"1 second\"); }";
+    let text = "measurements { a = handler(function = f, name = \"h\", every = \"10 ms\"); b = mem(function = f, every = \"1 second\"); }";
     let mut watch = Watch::new(Monitoring::parse(text).unwrap(), 1_000);
     assert_eq!(watch.due(1_000), [0, 1]);
     watch.take(1_000, &[(0, None), (1, Some(0.5))]);
-    assert_eq!((watch.next(), watch.due(1_010)), (Some(1_010), vec![0]));
+    assert_eq!((watch.next(|_| true), watch.due(1_010)), (Some(1_010), vec![0]));
     watch.take(1_500, &[(0, Some(1.0))]);
-    assert_eq!(watch.next(), Some(1_501));
+    assert_eq!(watch.next(|_| true), Some(1_501));
     assert_eq!(watch.values().collect::<Vec<_>>(), [("a", Some(1.0)), ("b", Some(0.5))]);
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::REPEAT;
 use crate::expr::{Expr, Operator};
-use crate::parts::{Monitoring, Trigger};
+use crate::parts::{Measurement, Monitoring, Trigger};
 use crate::window::Window;
 
 /// What an action says.
@@ -77,9 +77,10 @@ impl Watch {
         &self.monitoring
     }
 
-    /// When a sample is due next; never without measurements.
-    pub fn next(&self) -> Option<u64> {
-        self.due.iter().min().copied()
+    /// When a sample is due next of the measurements of which `is` says so; never without any.
+    pub fn next(&self, is: impl Fn(&Measurement) -> bool) -> Option<u64> {
+        let all = self.monitoring.measurements().iter().zip(&self.due);
+        all.filter(|(m, _)| is(m)).map(|(_, due)| *due).min()
     }
 
     /// The measurements that are due, by their places in [`Monitoring::measurements`].

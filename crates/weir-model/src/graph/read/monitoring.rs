@@ -104,7 +104,16 @@ fn map(r: &mut Reader, at: &At<'_>) -> Option<Monitoring> {
             say(r, &at, added);
         }
     }
-    (r.count() == before).then(|| parts.finish())
+    if r.count() > before {
+        return None;
+    }
+    match parts.finish() {
+        Ok(monitoring) => Some(monitoring),
+        Err(e) => {
+            say(r, at, Err(vec![e]));
+            None
+        }
+    }
 }
 
 /// Whether what is measured is in the graph; otherwise what is wrong, and what would be right.
