@@ -60,7 +60,28 @@ pub(super) struct Due {
     pub(super) counters: Counters,
 }
 
-/// What was measured.
+/// Where the samples of a metric come from: each is asked apart from the others, so that none waits for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// Counters of the data plane.
+    Counters,
+    /// The figures of all functions.
+    Figures,
+    /// Handlers, which may hang.
+    Handlers,
+}
+
+impl Source {
+    fn of(metric: &Metric) -> Source {
+        match metric {
+            Metric::Cpu(_) | Metric::Memory(_) => Source::Figures,
+            Metric::Handler(..) => Source::Handlers,
+            Metric::Rate(..) | Metric::Packets(..) | Metric::OverloadRisk(..) => Source::Counters,
+        }
+    }
+}
+
+/// A value that was measured, or what it is made of.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Sample {
     /// The value itself.
@@ -107,16 +128,19 @@ impl Monitors {
         self.by_graph = there;
     }
 
-    /// When a sample is due next.
-    pub(super) fn next(&self) -> Option<u64> {
-        self.by_graph.values().filter_map(|m| m.watch.next()).min()
+    /// When a sample of a source is due next.
+    pub(super) fn next(&self, source: Source) -> Option<u64> {
+        self.by_graph.values().filter_map(|m| m.watch.next(|m| Source::of(&m.metric) == source)).min()
     }
 
-    /// What is due.
-    pub(super) fn due(&self, now: u64) -> Vec<Due> {
+    /// The samples of a source that are due.
+    pub(super) fn due(&self, now: u64, source: Source) -> Vec<Due> {
         let of_one = |(id, m): (&String, &Monitor)| {
             let due = |index: usize| {
                 let metric = m.watch.monitoring().measurements().get(index)?.metric.clone();
+                if Source::of(&metric) != source {
+                    return None;
+                }
                 let counters = m.counted.get(&index).map(|c| c.counters.clone()).unwrap_or_default();
                 Some(Due { graph: id.clone(), index, metric, counters })
             };
@@ -125,9 +149,10 @@ impl Monitors {
         self.by_graph.iter().flat_map(of_one).collect()
     }
 
-    /// Takes samples of a graph's measurements by their places, and says what there is to say; and how many alarms there were too many.
-    pub(super) fn take(&mut self, now: u64, graph: &str, samples: &[(usize, Sample)]) -> (Vec<Alarm>, u64) {
-        let Some(m) = self.by_graph.get_mut(graph) else { return (Vec::new(), 0) };
+    /// Takes samples of a graph's measurements by their places, and says what there is to say; and whether alarms are left out from
+    /// now on, for this period.
+    pub(super) fn take(&mut self, now: u64, graph: &str, samples: &[(usize, Sample)]) -> (Vec<Alarm>, bool) {
+        let Some(m) = self.by_graph.get_mut(graph) else { return (Vec::new(), false) };
         let mut values = Vec::with_capacity(samples.len());
         for (index, sample) in samples {
             let metric = m.watch.monitoring().measurements().get(*index).map(|m| m.metric.clone());
@@ -149,11 +174,10 @@ impl Monitors {
         if now.saturating_sub(m.said.0) >= PERIOD {
             m.said = (now, 0);
         }
-        let left = MAX_ALARMS.saturating_sub(m.said.1);
+        let before = m.said.1;
         m.said.1 += alarms.len() as u64;
-        let too_many = (alarms.len() as u64).saturating_sub(left);
-        alarms.truncate(usize::try_from(left).unwrap_or(usize::MAX));
-        (alarms, too_many)
+        alarms.truncate(usize::try_from(MAX_ALARMS.saturating_sub(before)).unwrap_or(usize::MAX));
+        (alarms, before <= MAX_ALARMS && m.said.1 > MAX_ALARMS)
     }
 
     /// The rate to be sampled now of those whose risk is measured, one after the other: its graph, place and counters.
@@ -279,8 +303,11 @@ mod tests {
         for (i, more) in bytes.iter().enumerate() {
             let now = from + i as u64 * 100;
             count += more;
-            let samples: Vec<_> =
-                monitors.due(now).iter().map(|d| (d.index, Sample::Count(now * 1000, count))).collect();
+            let samples: Vec<_> = monitors
+                .due(now, Source::Counters)
+                .iter()
+                .map(|d| (d.index, Sample::Count(now * 1000, count)))
+                .collect();
             said.extend(monitors.take(now, "g", &samples).0.into_iter().map(|a| (now, a.message)));
         }
         said
@@ -291,7 +318,8 @@ mod tests {
         let (mut monitors, graph) = (Monitors::default(), graph(RATE));
         let id = "g".to_owned();
         monitors.follow(0, [(&id, &graph)].into_iter());
-        let due = monitors.due(0);
+        assert!(monitors.due(0, Source::Handlers).is_empty());
+        let due = monitors.due(0, Source::Counters);
         assert_eq!((due.len(), &*due[0].counters), (1, &["sap_l".to_owned()][..]));
         // 20 bytes in 100 ms are 1600 bit/s.
         assert_eq!(run(&mut monitors, 0, &[0, 20, 20, 5, 5]), [(100, "on".into()), (300, "off".into())]);
@@ -312,7 +340,7 @@ mod tests {
         monitors.follow(150, [(&id, &graph(&RATE.replace("1000", "1001")))].into_iter());
         assert!(monitors.entered("g").is_empty());
         monitors.follow(150, [].into_iter());
-        assert_eq!((monitors.next(), monitors.status(150, "g")), (None, None));
+        assert_eq!((monitors.next(Source::Counters), monitors.status(150, "g")), (None, None));
     }
 
     #[test]
@@ -339,17 +367,21 @@ mod tests {
     }
 
     #[test]
-    fn too_many_alarms_are_counted() {
+    fn too_many_alarms_are_left_out_and_that_is_said_once() {
         let (mut monitors, id) = (Monitors::default(), "g".to_owned());
         let text = RATE.replace("100 ms", "10 ms");
         monitors.follow(0, [(&id, &graph(&text))].into_iter());
-        let (mut said, mut left_out) = (0, 0);
+        let (mut said, mut notices) = (0, Vec::new());
         for i in 0..1_000 {
             let rate = if i % 2 == 0 { 2000.0 } else { 0.0 };
-            let (alarms, more) = monitors.take(i * 9, "g", &[(0, Sample::Value(rate))]);
+            let (alarms, too_many) = monitors.take(i * 9, "g", &[(0, Sample::Value(rate))]);
             said += alarms.len() as u64;
-            left_out += more;
+            notices.extend(too_many.then_some(i));
         }
-        assert_eq!((said, left_out), (MAX_ALARMS, 1_000 - MAX_ALARMS));
+        assert_eq!(
+            (said, notices),
+            (MAX_ALARMS, vec![MAX_ALARMS]),
+            "said once, with the first that is left out"
+        );
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::{StreamExt, stream};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use weir_api::events::{Alarm, Kind};
 use weir_api::queries::{Measure, Question};
@@ -15,7 +16,7 @@ use weir_measure::Metric;
 use weir_protocol::{Answer, Command};
 use weir_store::events::NewEvent;
 
-use self::core::{Due, Monitors, Sample};
+use self::core::{Due, Monitors, Sample, Source};
 use crate::connection::DataPlane;
 use crate::node::Node;
 use crate::queries::core::{Samples, readings};
@@ -28,7 +29,9 @@ const STEP: Duration = Duration::from_millis(1);
 const IDLE: Duration = Duration::from_millis(LOOK);
 /// After what time without another look what was measured is of no use: more than the longest between two samples.
 const FORGET: Duration = Duration::from_secs(2 * 3600);
-/// How long the data plane may take to say a count.
+/// Handlers that are read at a time.
+const HANDLERS_AT_A_TIME: usize = 16;
+/// How long the data plane may take to say a count, and a function to answer a handler.
 const TIME: Duration = Duration::from_secs(1);
 
 /// Since this process looked at a clock first. Zones are not left because somebody sets the clock.
@@ -56,20 +59,31 @@ impl<D: DataPlane> Node<D> {
         self.monitors().entered(graph)
     }
 
-    /// Measures what is due; `before` is what queries of processor time gave last.
-    async fn monitor(&self, before: &mut BTreeMap<(String, usize), (Instant, Samples)>) {
+    /// Measures what is due of a source; `before` is what queries gave last.
+    async fn monitor(&self, source: Source, before: &mut BTreeMap<(String, usize), (Instant, Samples)>) {
         let due = {
             let view = self.view();
             let mut monitors = self.monitors();
             monitors.follow(now(), view.graphs.iter().map(|(id, e)| (id, &e.graph)));
-            monitors.due(now())
+            monitors.due(now(), source)
         };
         if due.is_empty() {
             return;
         }
         let asked: Vec<(&Due, Question)> = due.iter().filter_map(|d| Some((d, question(d)?))).collect();
         let asks: Vec<Question> = asked.iter().map(|(_, ask)| ask.clone()).collect();
-        let answers = if asks.is_empty() { Vec::new() } else { self.measure(&asks).await };
+        let answers = match source {
+            Source::Counters => Vec::new(),
+            Source::Figures => self.measure(&asks).await,
+            // One that hangs is not waited for long, and the others are asked beside it.
+            Source::Handlers => {
+                let said = async |ask: &Question| {
+                    timeout(TIME, self.measure(std::slice::from_ref(ask))).await.ok()?.pop()
+                };
+                let said = stream::iter(&asks).map(said).buffered(HANDLERS_AT_A_TIME);
+                said.map(Option::unwrap_or_default).collect().await
+            }
+        };
         let mut samples: BTreeMap<&str, Vec<(usize, Sample)>> = BTreeMap::new();
         for ((d, ask), answer) in asked.iter().zip(answers) {
             let key = (d.graph.clone(), d.index);
@@ -104,15 +118,14 @@ impl<D: DataPlane> Node<D> {
         }
     }
 
-    async fn say_alarms(&self, graph: &str, alarms: Vec<weir_measure::Alarm>, too_many: u64) {
+    async fn say_alarms(&self, graph: &str, alarms: Vec<weir_measure::Alarm>, too_many: bool) {
         let event = |a: weir_measure::Alarm| {
             let text = format!("{}: {} ({})", a.topic, a.message, a.on);
             let alarm = Some(Alarm { topic: a.topic, message: a.message, on: a.on });
             NewEvent { text, alarm, ..NewEvent::of(Kind::Alarm, Some(graph)) }
         };
         let mut events: Vec<NewEvent> = alarms.into_iter().map(event).collect();
-        // Said beside what was let through; while nothing is let through, it is not said each time either.
-        if too_many > 0 && !events.is_empty() {
+        if too_many {
             let text =
                 "its monitoring has too many alarms: some are left out; let its zones hold longer".to_owned();
             events.push(NewEvent { text, ..NewEvent::of(Kind::Alarm, Some(graph)) });
@@ -148,10 +161,18 @@ fn question(d: &Due) -> Option<Question> {
 
 /// Measures what is due, for ever.
 pub(crate) async fn watch<D: DataPlane>(node: Arc<Node<D>>) {
+    tokio::join!(
+        watch_source(&node, Source::Counters),
+        watch_source(&node, Source::Figures),
+        watch_source(&node, Source::Handlers),
+    );
+}
+
+async fn watch_source<D: DataPlane>(node: &Node<D>, source: Source) {
     let mut before = BTreeMap::new();
     loop {
-        node.monitor(&mut before).await;
-        let next = node.monitors().next().map_or(LOOK, |next| next.saturating_sub(now()));
+        node.monitor(source, &mut before).await;
+        let next = node.monitors().next(source).map_or(LOOK, |next| next.saturating_sub(now()));
         sleep(Duration::from_millis(next.clamp(1, LOOK))).await;
     }
 }

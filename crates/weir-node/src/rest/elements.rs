@@ -148,7 +148,7 @@ impl<'p, P: DataPlane> Elements<'p, P> {
     /// Waits until the other side has taken what a data plane has sent by the function's ports.
     async fn arrives(&self, from: &Place<'_, P>, which: &str) -> Result<(), Problem> {
         let reads: Vec<String> = (0..self.ports).flat_map(|port| under_way(&self.element, port)).collect();
-        let left: u64 = from.wait(&reads, |said| said).await?.iter().sum();
+        let left: u64 = from.wait(&reads, |said| said).await?.into_iter().fold(0, u64::saturating_add);
         if left > 0 {
             tracing::warn!("function {}: {left} packets on their way {which} do not arrive", self.element);
         }

@@ -64,7 +64,7 @@ pub(super) async fn life(
     let of_document = graph.functions.get(number);
     let state = of_document.and_then(|f| f.state);
     let mut life = life_of(state);
-    let (mut waiting, mut dropped) = (0, 0);
+    let (mut waiting, mut dropped) = (0_u64, 0_u64);
     if state.is_some() {
         let ports = of_document.map_or(0, |f| f.ports.len());
         let reads =
@@ -72,8 +72,9 @@ pub(super) async fn life(
         let reads: Vec<String> = reads("length").into_iter().chain(reads("drops")).collect();
         let mut add = |counts: Vec<u64>| {
             let (length, drops) = counts.split_at(counts.len() / 2);
-            waiting += length.iter().sum::<u64>();
-            dropped += drops.iter().sum::<u64>();
+            // The numbers of a worker are what it likes to say.
+            waiting = length.iter().copied().fold(waiting, u64::saturating_add);
+            dropped = drops.iter().copied().fold(dropped, u64::saturating_add);
         };
         let graph = Place::of_graph(&*app.plane, &id);
         if f.kind == Kind::Process {

@@ -129,7 +129,8 @@ async fn done<P: DataPlane>(
         None => counts.collect(),
     };
     let (waiting, dropped) = waiting.split_at(waiting.len() / 2);
-    (said.waiting, said.dropped) = (waiting.iter().sum(), dropped.iter().sum());
+    let sum = |counts: &[u64]| counts.iter().copied().fold(0, u64::saturating_add);
+    (said.waiting, said.dropped) = (sum(waiting), sum(dropped));
     if let Some((at, TakenState { first, last, .. })) = taken {
         let (graph, function) = (at.place.graph.clone(), at.element.clone());
         let round = Command::ExportRound { graph, function, first, last };

@@ -303,10 +303,9 @@ impl<D: DataPlane> Node<D> {
             if self.waking().insert(id.clone()) {
                 let node = self.clone();
                 tokio::spawn(async move {
-                    let turn = node.slow_starts.acquire().await;
-                    node.clone().wake_some(BTreeSet::from([id.clone()])).await;
-                    drop(turn);
-                    node.waking().remove(&id);
+                    let waking = Waking { node, id };
+                    let _turn = waking.node.slow_starts.acquire().await;
+                    waking.node.clone().wake_some(BTreeSet::from([waking.id.clone()])).await;
                 });
             }
         }
@@ -323,6 +322,18 @@ impl<D: DataPlane> Node<D> {
 
     fn waking(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.waking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A graph that is being started: it may be again when this is dropped, however the start ended.
+struct Waking<D: DataPlane> {
+    node: Arc<Node<D>>,
+    id: String,
+}
+
+impl<D: DataPlane> Drop for Waking<D> {
+    fn drop(&mut self) {
+        self.node.waking().remove(&self.id);
     }
 }
 
