@@ -20,7 +20,7 @@ use crate::links::{self, Declared, Link, promised};
 use crate::migrate::core::Moving;
 use crate::place::{Facts, place};
 use crate::policy::{Line, explain, lines, with};
-use crate::split::{Had, Keys, NUMBERS, Places, Split, SplitError, Tunnel, split};
+use crate::split::{Had, Keys, NUMBERS, Places, Split, SplitError, Tunnel, monitoring_node, split};
 use crate::store::{DomainGraph, Part};
 use crate::view::View;
 
@@ -373,6 +373,10 @@ pub(crate) fn admit_move(
     }
     let mut places = stored.places();
     places.functions.insert(function.id.clone(), to.to_owned());
+    if let Some(monitoring) = &graph.monitoring {
+        monitoring_node(monitoring, &places)
+            .map_err(|e| refused(format!("the function cannot move: {e}")))?;
+    }
     let (links, _) = links_but(view, &nodes, Some(graph.id.as_str()));
     let found = place(graph, &nodes, &links, Some(&places));
     let found = found.map_err(|why| refused(format!("node '{to}' cannot take the function")).with(why))?;

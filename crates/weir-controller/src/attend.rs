@@ -131,8 +131,11 @@ impl Controller {
 /// Makes the node run what it is to run, now and from time to time.
 async fn look(controller: Arc<Controller>, node: String, number: u64) {
     let present = || controller.fleet.get(&node).is_some_and(|c| c.number == number);
-    controller.settle_images(&node).await;
+    let mut has_images = false;
     while present() {
+        if !has_images {
+            has_images = controller.settle_images(&node).await;
+        }
         match controller.fleet.call::<Health>(&node, Method::GET, "/health", None).await {
             Ok(health) => {
                 let version = Some(health.version);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use weir_api::domain::{Domain, DomainImage};
-use weir_api::problem::MistakeCode;
+use weir_api::problem::{MistakeCode, Problem};
 use weir_model::graph::{Function, Sap, SapKind, VlanSap};
 use weir_model::value::Id;
 
@@ -27,6 +27,20 @@ impl NoPlace {
     pub(crate) fn code(&self) -> Option<MistakeCode> {
         matches!(self, NoPlace::Taken { .. }).then_some(MistakeCode::AccessPointTaken)
     }
+
+    /// The reason for those who may not know of other graphs.
+    pub(crate) fn without_others(&self) -> String {
+        match self {
+            NoPlace::Taken { interface, .. } => format!("its interface '{interface}' is in use"),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// A problem without what it says of other graphs.
+pub(crate) fn without_others(mut problem: Problem) -> Problem {
+    problem.errors.retain(|e| e.code != Some(MistakeCode::AccessPointTaken));
+    problem
 }
 
 fn of_vlan(vlan: Option<u16>) -> String {

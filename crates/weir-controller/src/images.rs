@@ -9,14 +9,16 @@ use crate::controller::Controller;
 use crate::fleet::{FleetError, segment};
 
 impl Controller {
-    /// Gives a node that has come the images of the domain.
-    pub(crate) async fn settle_images(&self, node: &str) {
-        let _imaging = self.imaging.read().await;
+    /// Gives a node that has come the images of the domain. Whether that is done: while images change it is left for the next time,
+    /// since graphs need not wait for it.
+    pub(crate) async fn settle_images(&self, node: &str) -> bool {
+        let Ok(_imaging) = self.imaging.try_read() else { return false };
         for (name, manifest) in &self.view().images {
             if let Err(e) = self.image_at(node, name, manifest).await {
                 tracing::warn!(node, "it does not have the image '{name}': {e}");
             }
         }
+        true
     }
 
     /// Removes at a node what was removed from the domain and may be there still.
@@ -66,10 +68,17 @@ impl Controller {
             match self.image_at(&node, name, &manifest).await {
                 Ok(d) => details = Some(d),
                 Err(FleetError::Problem(p)) => {
+                    if before.is_none() {
+                        // Nodes that leave just now lose it when they are back.
+                        let key = name.to_owned();
+                        self.blocking(move |s| s.keep_image(&key, None)).await?;
+                    }
                     for node in &done {
                         let back = match &before {
-                            Some(before) => self.image_at(node, name, before).await.map(drop),
-                            None => self.remove_image_at(node, name).await,
+                            Some(before) => {
+                                self.image_at(node, name, before).await.map(drop).map_err(Problem::from)
+                            }
+                            None => self.image_leaves(node, name).await,
                         };
                         if let Err(e) = back {
                             tracing::warn!(node, "the image '{name}' was not taken back: {e}");

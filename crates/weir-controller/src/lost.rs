@@ -74,7 +74,9 @@ pub fn bound(
         let node = places.saps.get(&s.id).filter(|n| from.contains(*n))?;
         let why: Option<Vec<String>> = others
             .iter()
-            .map(|(name, domain)| Some(format!("node {name}: {}", no_place(domain, graph.id.as_str(), s)?)))
+            .map(|(name, domain)| {
+                Some(format!("node {name}: {}", no_place(domain, graph.id.as_str(), s)?.without_others()))
+            })
             .collect();
         let why = match why?.join("; ") {
             none if none.is_empty() => "there is none".to_owned(),

@@ -14,6 +14,7 @@ use weir_store::history::{Confirm, Note};
 use crate::admit::Admission;
 use crate::changes::{at, one};
 use crate::controller::Controller;
+use crate::facts::without_others;
 use crate::lost::{Due, Failures, Node, Placed, bound};
 use crate::store::Stored;
 use crate::view::View;
@@ -27,9 +28,9 @@ fn when_lost(view: &View, stored: &Stored) -> WhenLost {
     }
 }
 
-/// A problem in one line.
+/// A problem in one line, for the tenant of the graph.
 fn line(problem: &Problem) -> String {
-    problem.to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ")
+    without_others(problem.clone()).to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ")
 }
 
 fn note(stored: &Stored, message: String) -> Note {

@@ -245,7 +245,10 @@ fn lead(hops: &[Tunnel], place: &PortRef, onward: &mut Onward) -> Result<PortRef
 }
 
 /// The node that has all that is measured; none without measurements.
-fn monitoring_node(monitoring: &Monitoring, places: &Places) -> Result<Option<String>, SplitError> {
+pub(crate) fn monitoring_node(
+    monitoring: &Monitoring,
+    places: &Places,
+) -> Result<Option<String>, SplitError> {
     let mut first: Option<(String, &String)> = None;
     for m in monitoring.measurements() {
         let (name, node) = match m.metric.of() {

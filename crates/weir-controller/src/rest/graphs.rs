@@ -11,7 +11,7 @@ use serde_json::Value;
 use weir_api::BASE;
 use weir_api::graphs::{AppliedGraph, AppliedList, GraphSummary, ListOutcome, RemovedLater};
 use weir_api::plan::Plan;
-use weir_api::problem::{Mistake, MistakeCode, Problem};
+use weir_api::problem::{Mistake, Problem};
 use weir_api::status::{GraphStatus, State as Life};
 use weir_auth::{Action, Graph, Principal};
 use weir_model::value::Id;
@@ -26,6 +26,7 @@ use weir_store::history::{Confirm, Note};
 use super::App;
 use super::whole::{self, add, badness, join_links};
 use crate::changes::tag;
+use crate::facts::without_others;
 use crate::fleet::{FleetError, segment};
 use crate::requests;
 use crate::store::Stored;
@@ -193,11 +194,8 @@ fn owned(
 }
 
 /// What is wrong, without what nodes and others have, for those who may not know it.
-fn discreet(caller: &Caller, mut problem: Problem) -> Problem {
-    if !caller.can(&Action::ReadNodes) {
-        problem.errors.retain(|e| e.code != Some(MistakeCode::AccessPointTaken));
-    }
-    problem
+fn discreet(knows_others: bool, problem: Problem) -> Problem {
+    if knows_others { problem } else { without_others(problem) }
 }
 
 pub(super) async fn apply(
@@ -215,8 +213,9 @@ pub(super) async fn apply(
         caller.before(tag(before));
     }
     let (changing, by) = (app.clone(), caller.principal().clone());
+    let knows_others = caller.can(&Action::ReadNodes);
     let put = async move { changing.put(document, node.as_deref(), change, &condition, &by, &note).await };
-    let (changed, created) = to_the_end(put).await.map_err(|p| discreet(&caller, p))?;
+    let (changed, created) = to_the_end(put).await.map_err(|p| discreet(knows_others, p))?;
     caller.summary(match (created, changed.unchanged) {
         (true, _) => "created",
         (false, false) => "changed",
@@ -256,7 +255,7 @@ pub(super) async fn put_list(
     let ids: Vec<&str> = items.iter().map(|(id, _)| id.as_str()).collect();
     caller.summary(format!("{} graphs: {}", ids.len(), ids.join(", ")));
     let by = caller.principal().clone();
-    let each = options.each;
+    let (each, knows_others) = (options.each, caller.can(&Action::ReadNodes));
     if let Some(problem) =
         items.iter().find_map(|(id, d)| d.as_ref().err().map(|p| p.clone().of_graph(id))).filter(|_| !each)
     {
@@ -276,7 +275,7 @@ pub(super) async fn put_list(
                 }
                 Err(problem) => Err(problem),
             };
-            match put {
+            match put.map_err(|p| discreet(knows_others, p)) {
                 Ok((changed, created)) => graphs.push(AppliedGraph {
                     outcome: match (created, changed.unchanged) {
                         (true, _) => ListOutcome::Created,
@@ -453,8 +452,9 @@ pub(super) async fn plan(
 ) -> Result<Json<Plan>, Problem> {
     let document = owned(&app, &caller, document(&headers, body)?, to_plan)?;
     let id = document.graph.id.to_string();
-    let mut admission =
-        app.admit(&document, options.node.as_deref(), None).map_err(|p| discreet(&caller, p))?;
+    let mut admission = app
+        .admit(&document, options.node.as_deref(), None)
+        .map_err(|p| discreet(caller.can(&Action::ReadNodes), p))?;
     if !caller.can(&Action::ReadNodes) {
         admission.placement.others.clear();
     }
