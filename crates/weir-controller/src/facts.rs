@@ -131,3 +131,28 @@ pub(crate) fn is_composed(domain: &Domain, f: &Function) -> bool {
 pub(crate) fn secrets(domain: &Domain, f: &Function) -> BTreeSet<String> {
     images(domain, f).flat_map(|i| i.secrets.iter().cloned()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use weir_api::problem::Mistake;
+
+    use super::*;
+
+    #[test]
+    fn other_graphs_are_named_to_nobody_who_may_not_know_of_them() {
+        let taken = NoPlace::Taken { interface: "lan".into(), vlan: None, graph: "secret".into() };
+        assert!(taken.to_string().contains("secret"));
+        assert_eq!(taken.without_others(), "its interface 'lan' is in use");
+        let other = NoPlace::NoInterface("lan".into());
+        assert_eq!(other.without_others(), other.to_string());
+        let mistake = |what: &NoPlace| Mistake {
+            path: "sffg.saps[0]".into(),
+            message: what.to_string(),
+            code: what.code(),
+            ..Mistake::default()
+        };
+        let problem = Problem::new(axum::http::StatusCode::CONFLICT, "it cannot be there");
+        let said = without_others(problem.with([mistake(&taken), mistake(&other)])).to_string();
+        assert!(said.contains("no interface 'lan'") && !said.contains("secret"), "{said}");
+    }
+}

@@ -192,6 +192,11 @@ mod tests {
     use weir_model::graph::ServiceGraph;
     use weir_model::template::Template;
 
+    fn bridge() -> Template {
+        Template::parse("name: bridge\nports: [left, right]\nclick: 'in_0 -> out_1; in_1 -> out_0;'\n")
+            .unwrap()
+    }
+
     #[test]
     fn a_function_in_a_process_is_met_at_memory() {
         let template = Template::parse(
@@ -224,9 +229,7 @@ mod tests {
 
     #[test]
     fn a_function_in_a_process_stands_still_in_its_own_data_plane() {
-        let template =
-            Template::parse("name: bridge\nports: [left, right]\nclick: 'in_0 -> out_1; in_1 -> out_0;'\n")
-                .unwrap();
+        let template = bridge();
         let texts = |state: &str| {
             let graph = ServiceGraph::parse(&format!(
                 "id: g\nname: g\nSFs: [{{id: b, name: bridge, kind: process, ports: [{{id: a}}, {{id: b}}]{state}}}]\n\
@@ -260,9 +263,7 @@ mod tests {
 
     #[test]
     fn a_function_whose_state_is_said_has_a_fifo_before_each_port() {
-        let template =
-            Template::parse("name: bridge\nports: [left, right]\nclick: 'in_0 -> out_1; in_1 -> out_0;'\n")
-                .unwrap();
+        let template = bridge();
         let text = |state: &str| {
             let graph = ServiceGraph::parse(&format!(
                 "id: g\nname: g\nSFs: [{{id: b, name: bridge, ports: [l, r]{state}}}]\n\

@@ -1,10 +1,10 @@
-//! What a graph in the kernel costs beside the kernel's own bridge: `cargo test -p weir-ebpf --test measure -- --ignored --nocapture`.
+//! What a graph in the kernel costs beside the kernel's own bridge: `cargo run -p weir-ebpf --release --example measure`, as root.
 
-#[expect(dead_code, reason = "more is for other tests")]
-#[path = "support/graph.rs"]
+#[expect(dead_code, reason = "more is for tests")]
+#[path = "../tests/support/graph.rs"]
 mod graph;
-#[expect(dead_code, reason = "more is for other tests")]
-#[path = "support/loaded.rs"]
+#[expect(dead_code, reason = "more is for tests")]
+#[path = "../tests/support/loaded.rs"]
 mod loaded;
 
 use std::thread::sleep;
@@ -34,9 +34,7 @@ fn median(mut all: Vec<f64>) -> f64 {
     all[all.len() / 2]
 }
 
-#[test]
-#[ignore = "a measurement"]
-fn beside_the_bridge() {
+fn main() {
     let (mut rates, mut times) = (Vec::new(), Vec::new());
     for _ in 0..5 {
         let net = Hosts::new();
