@@ -146,11 +146,12 @@ pub fn lsi0(base: &Base) -> String {
     match base {
         Base::Interface(interface) => {
             let dev = element_name("dev", interface);
+            let device = argument(interface);
             dispatch(
                 &format!("the VLANs of {interface}"),
                 &format!(
-                    "{dev}_in :: FromDevice({interface}, PROMISC true, WAIT true) -> {ACCESS_POINTS} :: AccessPoints\n\
-                     -> {dev}_queue :: Queue(1000) -> {dev}_out :: ToDevice({interface}, WAIT true);\n"
+                    "{dev}_in :: FromDevice({device}, PROMISC true, WAIT true) -> {ACCESS_POINTS} :: AccessPoints\n\
+                     -> {dev}_queue :: Queue(1000) -> {dev}_out :: ToDevice({device}, WAIT true);\n"
                 ),
             )
         }
@@ -166,10 +167,11 @@ pub fn lsi0(base: &Base) -> String {
         Base::WireGuard(WireGuard { local, port, remote, peer }) => dispatch(
             &format!("the VXLAN tunnels between {local} and {remote} inside of WireGuard's"),
             &format!(
-                "socket :: WireGuardSocket({local}, {port}, {remote}, {peer}, WAIT true) -> check :: CheckIPHeader\n\
+                "socket :: WireGuardSocket({local}, {port}, {remote}, {}, WAIT true) -> check :: CheckIPHeader\n\
                  -> decap :: VXLANDecap(DPORT {VXLAN_PORT}, ENDS true) -> {ACCESS_POINTS} :: AccessPoints(VNI)\n\
                  -> finish :: FinishOffloads -> encap :: VXLANEncap({local}, ANNO, ANNO, DPORT {VXLAN_PORT})\n\
-                 -> queue :: Queue(1000) -> socket;\n"
+                 -> queue :: Queue(1000) -> socket;\n",
+                argument(&peer.to_string())
             ),
         ),
         Base::Gre { local } => dispatch(
@@ -184,7 +186,7 @@ pub fn lsi0(base: &Base) -> String {
         ),
         Base::Host(host) => {
             let HostInterface { name, ip, ip6, mtu } = host;
-            let mut arguments = name.clone();
+            let mut arguments = argument(name);
             ip.iter().for_each(|(ip, len)| _ = write!(arguments, ", {ip}/{len}"));
             ip6.iter().for_each(|(ip, len)| _ = write!(arguments, ", DST6 {ip}/{len}"));
             // Of nodes in one network, some may have interfaces of one name, and none the same address.
@@ -195,10 +197,18 @@ pub fn lsi0(base: &Base) -> String {
             _ = write!(arguments, ", MTU {mtu}");
             format!(
                 "// LSI-0: joins the host's interface {name} to a graph.\n\
-                 host_in :: FromHost({arguments}) -> {ACCESS_POINTS} :: AccessPoints -> host_out :: ToHost({name});\n"
+                 host_in :: FromHost({arguments}) -> {ACCESS_POINTS} :: AccessPoints -> host_out :: ToHost({});\n",
+                argument(name)
             )
         }
     }
+}
+
+/// A text as an argument of an element: in quotes, unless it is plain. Names of interfaces may have commas and parentheses, and base64 has
+/// `//`, which begins a comment.
+fn argument(text: &str) -> String {
+    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
+    if plain { text.to_owned() } else { weir_click::quote(text.as_bytes()) }
 }
 
 /// The type of Ethernet frames in GRE (RFC 1701, "transparent Ethernet bridging").
@@ -369,6 +379,21 @@ mod tests {
             ip6: None,
             mtu: 1500,
         })
+    }
+
+    #[test]
+    fn names_and_keys_of_any_characters_are_one_argument() {
+        let key: WireGuardKey = "wsWZg7VV//L10X8GzZ686xz3NVYRgeFJ4ML4OzHs7kc=".parse().unwrap();
+        for text in ["eth1", "eth1.5", "a,b", "x)", "q\"uo'te", "a;b->c", "$x", "\u{e9}", &key.to_string()] {
+            let split = weir_click::split_args(&format!("{}, WAIT true", argument(text)));
+            assert_eq!(split.len(), 2, "{split:?}");
+            assert_eq!(weir_click::unquote_text(&split[0]).as_deref(), Some(text));
+            let interfaces = lsi0(&interface(text)) + &lsi0(&host(text));
+            assert_eq!(interfaces.matches(&format!("({}", argument(text))).count(), 4, "{interfaces}");
+        }
+        let [local, remote] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
+        let text = lsi0(&Base::WireGuard(WireGuard { local, port: 1, remote, peer: key }));
+        assert!(text.contains(", \"wsWZg7VV//L10X8GzZ686xz3NVYRgeFJ4ML4OzHs7kc=\", WAIT true)"), "{text}");
     }
 
     #[test]

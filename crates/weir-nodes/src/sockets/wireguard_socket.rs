@@ -23,7 +23,7 @@ engine_node! {
     /// The private key of this host is in the file `KEY`, in base64 as `wg genkey` prints it; a relative path is one in the folder of
     /// the process's ports, where a node has its own.
     WireGuardSocket: "0-1/0-1", "a/h", Source, Sockets;
-    example "WireGuardSocket(10.0.0.1, 51820, 10.0.0.2, HIgo9xNzJMWLKASShiTqIybxZ0U3wGLiUeJ1PKf8ykw=) -> CheckIPHeader -> Discard;";
+    example "WireGuardSocket(10.0.0.1, 51820, 10.0.0.2, \"HIgo9xNzJMWLKASShiTqIybxZ0U3wGLiUeJ1PKf8ykw=\") -> CheckIPHeader -> Discard;";
     params {
         /// Address of this host.
         pos local: Ipv4Addr,
@@ -31,7 +31,7 @@ engine_node! {
         pos port: u16,
         /// Address of the other host.
         pos remote: Ipv4Addr,
-        /// Public key of the other host, in base64.
+        /// Public key of the other host, in base64, in quotes: `//` in it would begin a comment.
         pos peer: Peer,
         /// The file of this host's private key.
         key key: Option<String> = None,
