@@ -55,7 +55,7 @@ pub enum Kind {
     Alarm,
     /// An element printed something. Not kept, and without a number.
     Print,
-    /// Anything else that the data plane told.
+    /// Anything else that the data plane reported.
     Notice,
 }
 
@@ -125,7 +125,7 @@ pub struct Event {
     pub alarm: Option<Alarm>,
 }
 
-/// What a graph's monitoring has to say.
+/// An alarm of a graph's monitoring.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Alarm {
     /// The topic.

@@ -19,7 +19,7 @@ pub struct ImageList {
 /// An image that cannot be used. Others are not concerned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ImageError {
-    /// The image's name, as far as it can be told.
+    /// The image's name, as far as it is known.
     pub name: String,
     /// The file or directory.
     pub path: String,

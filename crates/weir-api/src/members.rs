@@ -45,7 +45,7 @@ pub struct RenewRequest {
     pub request: String,
 }
 
-/// A node that has joined is about to make its connection: this tells it beforehand if it would not be taken.
+/// A node that has joined is about to make its connection: this says beforehand if it would not be taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
@@ -89,7 +89,7 @@ fn hour() -> u64 {
     3600
 }
 
-/// A token by which nodes join. It is told once.
+/// A token by which nodes join. It is shown once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Token {
     /// The text for `weir node --join URL --token`.

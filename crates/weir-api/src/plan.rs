@@ -161,7 +161,7 @@ pub struct Flow {
 }
 
 impl Traffic {
-    /// Whether there is nothing to tell.
+    /// Whether there is nothing to report.
     pub fn is_empty(&self) -> bool {
         self.gained.is_empty()
             && self.lost.is_empty()

@@ -58,7 +58,7 @@ pub struct ModuleAddress {
     pub enforcer: Option<EnforcerRules>,
 }
 
-/// What an enforcer lets out of a sandbox.
+/// The rules of an enforcer for packets that leave a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EnforcerRules {
     /// Prefixes of those who agreed to get what the module sends; `0.0.0.0/0` is anybody.

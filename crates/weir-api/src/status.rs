@@ -48,7 +48,7 @@ pub struct GraphStatus {
     pub warnings: Vec<String>,
 }
 
-/// What the monitoring of a graph has measured.
+/// The measurements and zones of a graph's monitoring.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct MonitoringStatus {
     /// The measurements, in the document's order.

@@ -43,7 +43,7 @@ pub struct OverQuota {
 }
 
 impl Quotas {
-    /// Whether each limit is one that documents can tell: OpenAPI's `int32` for counts, `int64` for amounts.
+    /// Whether each limit is one that documents can hold: OpenAPI's `int32` for counts, `int64` for amounts.
     ///
     /// # Errors
     /// Which is too large.

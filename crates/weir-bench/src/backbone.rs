@@ -55,15 +55,15 @@ pub fn measure(file: &Path, samples: usize) -> Result<Vec<Verification>> {
             let mut session = Session::new(&world.net, Limits { paths: 1 << 20, ..Limits::of_networks() });
             let input = SymbolicInput { bytes: vec![NO_OPTIONS], ..start.input.clone() };
             let story = session.packet(&session.blank(), start.place, &input);
-            let (mut places, mut ways) = (HashSet::new(), 0);
+            let (mut places, mut paths) = (HashSet::new(), 0);
             session.arrivals(story.into_iter().collect(), &targets, |arrival| {
                 places.insert(arrival.place);
-                ways += 1;
+                paths += 1;
             });
             best = best.min(begin.elapsed().as_secs_f64() * 1e3);
             let why = session.take_incomplete();
             ensure!(why.is_none(), "{name}: {}", why.map_or(String::new(), |w| w.to_string()));
-            most = most.max((ways, places.len()));
+            most = most.max((paths, places.len()));
         }
         eprintln!("{name}: {best:.2} ms");
         asks.push(best);
@@ -78,7 +78,7 @@ pub fn measure(file: &Path, samples: usize) -> Result<Vec<Verification>> {
         .sum();
     Ok(vec![Verification {
         name: format!(
-            "{}: {} boxes, {} links, {rules} rules: from a port to all (by up to {} ways to {} ports)",
+            "{}: {} boxes, {} links, {rules} rules: from a port to all (by up to {} paths to {} ports)",
             topology.name.as_ref().map_or("network", |n| n.as_str()),
             topology.boxes.len(),
             topology.links.len(),

@@ -47,7 +47,7 @@ impl Code {
 pub struct Built {
     /// The elements' programs, joined.
     pub linked: Code,
-    /// The same after all passes, with no way in but the benchmark's.
+    /// The same after all passes, with no entry but the benchmark's.
     pub optimised: Code,
     /// Machine code of `linked`, if it was asked for.
     pub linked_jit: Option<Compiled>,

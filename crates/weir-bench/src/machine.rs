@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-/// What the figures were measured on.
+/// The machine of the measurements.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Machine {
     /// Processor as the kernel names it, family and model.

@@ -37,7 +37,7 @@ use clap::Parser;
 use graph::{Built, Times};
 use machine::Machine;
 use results::{GraphTimes, Results};
-use runner::{Sample, Subject, Way};
+use runner::{Sample, Subject, Variant};
 use workload::catalog::{GROUPS, GROWTH, matches};
 use workload::{Entry, Workload, catalog, compile};
 
@@ -309,7 +309,7 @@ struct Bench<'e> {
     built: Option<(Built, Vec<Times>)>,
 }
 
-/// Measures workloads in turns: in each round every way of every workload once.
+/// Measures workloads in turns: in each round every variant of every workload once.
 fn measure_group(
     entries: &[&Entry],
     effort: Effort,
@@ -327,7 +327,7 @@ fn measure_group(
         let workload = entry.make(effort.most);
         let built = match workload.text.is_empty() {
             true => Ok(None),
-            false => build(&workload.text, entry.all_ways, effort.samples).map(Some),
+            false => build(&workload.text, entry.all_variants, effort.samples).map(Some),
         };
         match built {
             Ok(built) => benches.push(Bench { entry, workload, built }),
@@ -336,10 +336,10 @@ fn measure_group(
     }
     let mut subjects = Vec::new();
     for (i, bench) in benches.iter().enumerate() {
-        for way in Way::of(&bench.workload, bench.entry.all_ways) {
-            match prepare(bench, way) {
-                Ok(subject) => subjects.push((i, way, subject, Vec::new())),
-                Err(e) => failures.push(format!("{}, {}: {e:#}", bench.entry.name, way.name())),
+        for variant in Variant::of(&bench.workload, bench.entry.all_variants) {
+            match prepare(bench, variant) {
+                Ok(subject) => subjects.push((i, variant, subject, Vec::new())),
+                Err(e) => failures.push(format!("{}, {}: {e:#}", bench.entry.name, variant.name())),
             }
         }
     }
@@ -347,20 +347,20 @@ fn measure_group(
         if let Some(first) = entries.first() {
             eprintln!("{}: round {} of {}", first.group(), round + 1, effort.samples);
         }
-        for (i, way, subject, found) in &mut subjects {
+        for (i, variant, subject, found) in &mut subjects {
             let bench = &benches[*i];
             let sample = subject.measure(&bench.workload.frames, effort.time);
-            found.push(sample.with_context(|| format!("{}, {}", bench.entry.name, way.name()))?);
+            found.push(sample.with_context(|| format!("{}, {}", bench.entry.name, variant.name()))?);
         }
     }
     for (i, bench) in benches.iter().enumerate() {
         let mine = subjects.iter_mut().filter(|(at, ..)| *at == i);
-        let ways: Vec<(Way, Vec<Sample>)> =
-            mine.map(|(_, way, _, found)| (*way, std::mem::take(found))).collect();
-        let shares = ways.iter().flat_map(|(_, found)| found).map(Sample::share);
+        let variants: Vec<(Variant, Vec<Sample>)> =
+            mine.map(|(_, variant, _, found)| (*variant, std::mem::take(found))).collect();
+        let shares = variants.iter().flat_map(|(_, found)| found).map(Sample::share);
         results.least_share = shares.fold(results.least_share, f64::min);
         let built = bench.built.as_ref().map(|(built, times)| (built, &times[..]));
-        results.workloads.push(results::workload(bench.entry, &ways, built));
+        results.workloads.push(results::workload(bench.entry, &variants, built));
     }
     Ok(())
 }
@@ -377,13 +377,13 @@ fn build(text: &str, linked: bool, times: usize) -> Result<(Built, Vec<Times>)> 
     Ok((built, all))
 }
 
-/// A way that does its job.
-fn prepare<'b>(bench: &'b Bench<'_>, way: Way) -> Result<Subject<'b>> {
+/// A variant that is ready, and does its job.
+fn prepare<'b>(bench: &'b Bench<'_>, variant: Variant) -> Result<Subject<'b>> {
     let mut subject = match &bench.built {
-        Some((built, _)) => Subject::new(way, built)?,
+        Some((built, _)) => Subject::new(variant, built)?,
         None => Subject::bare(),
     };
-    if way != Way::SourceToSink {
+    if variant != Variant::SourceToSink {
         subject.validate(&bench.workload)?;
     }
     Ok(subject)

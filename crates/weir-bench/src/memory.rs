@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use weir_packet::Packet;
 
 use crate::graph;
-use crate::runner::{BATCH, Sink, Subject, Way};
+use crate::runner::{BATCH, Sink, Subject, Variant};
 use crate::workload::{nat_text, new_flows};
 
 /// Resident memory of a graph with source NAT.
@@ -21,7 +21,7 @@ pub struct Mappings {
 /// would take up unseen.
 pub fn mappings(mappings: u32) -> Result<Mappings> {
     let built = graph::build(&nat_text(), false)?;
-    let mut subject = Subject::new(Way::JitOptimised, &built)?;
+    let mut subject = Subject::new(Variant::JitOptimised, &built)?;
     let (mut packets, mut sink) = (Vec::with_capacity(BATCH), Sink::default());
     let before = resident()?;
     for frame in new_flows(mappings) {

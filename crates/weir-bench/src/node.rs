@@ -24,7 +24,7 @@ const WINDOW: usize = 10;
 /// Graphs of one request.
 const LIST: usize = 500;
 
-/// What was found.
+/// A measured value.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Figure {
     /// What is measured, and in which unit.

@@ -35,7 +35,7 @@ const TABLES: [(u32, [u32; 6], [u32; 6]); 11] = [
     (20, [10264, 10253, 10134, 10134, 11637, 11635], [13151, 13146, 12506, 12506, 11637, 11634]),
 ];
 
-/// What was found.
+/// The results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
     /// Servers and services.
@@ -50,7 +50,7 @@ pub struct Report {
     pub told: Vec<(u64, usize)>,
 }
 
-/// What all algorithms did at a delay bound.
+/// The results of all algorithms at a delay bound.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Delay {
     /// The bound.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::peers::{self, Peer};
 use crate::plots;
 use crate::results::{Compile, Results, Workload};
-use crate::runner::Way;
+use crate::runner::Variant;
 use crate::workload::catalog::{GROUPS, GROWTH};
 
 const READING: &str = "\
@@ -24,10 +24,10 @@ are any.
 proportional to R to the power of -1.1. Workloads with many entries have as many frames, or more, so that tables and
 frames do not stay in the caches.
 
-Before anything is measured, each way sends all frames twice, and each packet that leaves is compared byte by byte,
+Before anything is measured, each variant sends all frames twice, and each packet that leaves is compared byte by byte,
 checksums included, with a frame that was computed independently. While it is measured, every packet has to leave.
 
-A figure is the median of the samples, with the smallest and the largest in brackets. In each round every way of
+A figure is the median of the samples, with the smallest and the largest in brackets. In each round every variant of
 every workload of a group has its turn, so that noise hits all alike; *above* is taken within a round. Time is
 processor time of the thread, so what other processes take away does not count, but what they do to caches and clock
 speed does. If a spread is wide, or the least share of the processor far from 100 %, run it again.
@@ -45,7 +45,7 @@ const LIMITS: &str = "\
 - **Absolute figures mean nothing alone.** The machine is virtual, shared and noisy. Compare figures of one run.
 - Of the workloads and references: devices, system calls, the engine's loop, queues, and several cores. There, packets
   come from memory and go nowhere; *Interfaces* is about the rest.
-- Mixed sizes, fragments, IPv6, and packets that take rare ways (errors, drops, ICMP).
+- Mixed sizes, fragments, IPv6, and packets that take infrequent paths (errors, drops, ICMP).
 - New flows, expiry and changes of tables during traffic: all flows are known before time is taken.
 - Latency. A batch of 32 is run at once; no packet's own time is taken.
 - Buffers out of the cache: each batch reuses the same few.
@@ -76,7 +76,7 @@ pub fn markdown(results: &Results, peers: &[Peer]) -> String {
             if *group != GROWTH.0 {
                 plot(&mut out, &format!("{group}.svg"));
             }
-            ways(&mut out, &list);
+            variants(&mut out, &list);
             out.push('\n');
             let mut abouts: Vec<(&str, Vec<String>)> = Vec::new();
             for w in &list {
@@ -161,8 +161,8 @@ fn table(out: &mut String, list: &[&Workload]) {
             _ = writeln!(out, "| {} | not measured | | | | | |", w.name);
             continue;
         };
-        let row = w.way(Way::JitOptimised);
-        let bare = w.way(Way::SourceToSink).filter(|_| row.is_some());
+        let row = w.variant(Variant::JitOptimised);
+        let bare = w.variant(Variant::SourceToSink).filter(|_| row.is_some());
         let reached = w.reached().map_or("", |r| if r { "yes" } else { "**no**" });
         _ = writeln!(
             out,
@@ -178,19 +178,18 @@ fn table(out: &mut String, list: &[&Workload]) {
 }
 
 /// What interpreter and others took, of the workloads where they were measured.
-fn ways(out: &mut String, list: &[&Workload]) {
-    let more: Vec<&&Workload> = list.iter().filter(|w| w.ways.len() > 2).collect();
+fn variants(out: &mut String, list: &[&Workload]) {
+    let more: Vec<&&Workload> = list.iter().filter(|w| w.variants.len() > 2).collect();
     if more.is_empty() {
         return;
     }
-    *out += "\n| workload | way | total | above |\n|---|---|---:|---:|\n";
+    *out += "\n| workload | variant | total | above |\n|---|---|---:|---:|\n";
     for w in more {
-        let others = w
-            .ways
-            .iter()
-            .filter(|r| ![Way::JitOptimised, Way::SourceToSink].iter().any(|way| r.way == way.name()));
+        let others = w.variants.iter().filter(|r| {
+            ![Variant::JitOptimised, Variant::SourceToSink].iter().any(|variant| r.variant == variant.name())
+        });
         for r in others {
-            _ = writeln!(out, "| {} | {} | {} | {} |", w.name, r.way, r.nanos.show(1), r.above.show(1));
+            _ = writeln!(out, "| {} | {} | {} | {} |", w.name, r.variant, r.nanos.show(1), r.above.show(1));
         }
     }
 }
@@ -259,8 +258,8 @@ mod tests {
     }
 
     fn workload(name: &str, nanos: f64) -> Workload {
-        let row = |way: Way, nanos| Row {
-            way: way.name().into(),
+        let row = |variant: Variant, nanos| Row {
+            variant: variant.name().into(),
             nanos: spread(nanos),
             above: spread(nanos - 5.0),
         };
@@ -271,7 +270,7 @@ mod tests {
             target: Some(15.0),
             peer: Some((24.0, "BESS".into())),
             curve: Some(("flows".into(), nanos as usize)),
-            ways: vec![row(Way::SourceToSink, 5.0), row(Way::JitOptimised, nanos)],
+            variants: vec![row(Variant::SourceToSink, 5.0), row(Variant::JitOptimised, nanos)],
             compile: None,
         }
     }

@@ -10,7 +10,7 @@ use crate::machine::Machine;
 use crate::memory::Mappings;
 use crate::ports::Figure;
 use crate::references::Reference;
-use crate::runner::{Sample, Way};
+use crate::runner::{Sample, Variant};
 use crate::stats::Spread;
 use crate::verify::Verification;
 use crate::workload::Entry;
@@ -128,21 +128,21 @@ pub struct Workload {
     pub peer: Option<(f64, String)>,
     /// The curve it is a point of, and the number of entries of its table.
     pub curve: Option<(String, usize)>,
-    /// Time for a packet, way by way.
-    pub ways: Vec<Row>,
+    /// Time for a packet, variant by variant.
+    pub variants: Vec<Row>,
     /// Times from text to machine code; none for source to sink.
     pub compile: Option<Compile>,
 }
 
 impl Workload {
-    /// The row of a way.
-    pub fn way(&self, way: Way) -> Option<&Row> {
-        self.ways.iter().find(|r| r.way == way.name())
+    /// The row of a variant.
+    pub fn variant(&self, variant: Variant) -> Option<&Row> {
+        self.variants.iter().find(|r| r.variant == variant.name())
     }
 
-    /// The fastest way through the graph that users have: machine code of the optimised program.
+    /// The variant that users have: machine code of the optimised program.
     pub fn total(&self) -> Option<Spread> {
-        self.way(Way::JitOptimised).or_else(|| self.way(Way::SourceToSink)).map(|r| r.nanos)
+        self.variant(Variant::JitOptimised).or_else(|| self.variant(Variant::SourceToSink)).map(|r| r.nanos)
     }
 
     /// Whether the target is reached, if there is one.
@@ -151,11 +151,11 @@ impl Workload {
     }
 }
 
-/// One way to do a workload's job.
+/// The measurement of one variant.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Row {
     /// Its name.
-    pub way: String,
+    pub variant: String,
     /// Nanoseconds for a packet, from source to sink.
     pub nanos: Spread,
     /// What remains above source to sink, round by round.
@@ -190,13 +190,17 @@ pub struct GraphTimes {
     pub until_compiled: Spread,
 }
 
-/// A measured workload: the first of `ways` is source to sink.
-pub fn workload(entry: &Entry, ways: &[(Way, Vec<Sample>)], built: Option<(&Built, &[Times])>) -> Workload {
-    let bare: Vec<f64> = ways.iter().take(1).flat_map(|(_, found)| found).map(Sample::nanos).collect();
-    let rows = ways.iter().map(|(way, found)| {
+/// A measured workload: the first of `variants` is source to sink.
+pub fn workload(
+    entry: &Entry,
+    variants: &[(Variant, Vec<Sample>)],
+    built: Option<(&Built, &[Times])>,
+) -> Workload {
+    let bare: Vec<f64> = variants.iter().take(1).flat_map(|(_, found)| found).map(Sample::nanos).collect();
+    let rows = variants.iter().map(|(variant, found)| {
         let pairs = || found.iter().map(Sample::nanos).zip(bare.iter().copied());
         Row {
-            way: way.name().into(),
+            variant: variant.name().into(),
             nanos: Spread::of(pairs().map(|(n, _)| n)),
             above: Spread::of(pairs().map(|(n, bare)| n - bare)),
         }
@@ -208,7 +212,7 @@ pub fn workload(entry: &Entry, ways: &[(Way, Vec<Sample>)], built: Option<(&Buil
         target: entry.target,
         peer: entry.peer.map(|(ns, who)| (ns, who.into())),
         curve: entry.curve.map(|(name, n)| (name.into(), n)),
-        ways: rows.collect(),
+        variants: rows.collect(),
         compile: built.map(|(built, times)| compile(built, times)),
     }
 }

@@ -22,9 +22,9 @@ const BATCHES_PER_LOOK: usize = 256;
 /// Time that the program sees to pass in a batch.
 const BATCH_NANOS: u64 = 10_000;
 
-/// A way to do a workload's job.
+/// How a workload is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Variant {
     /// Nothing: packets are made and dropped.
     SourceToSink,
     /// The interpreter with the program as linked.
@@ -39,35 +39,35 @@ pub enum Way {
     HandWritten,
 }
 
-impl Way {
-    /// The ways that a workload can go; `all` asks for more than machine code of the optimised program.
-    pub fn of(workload: &Workload, all: bool) -> Vec<Way> {
-        let mut ways = vec![Way::SourceToSink];
+impl Variant {
+    /// The variants of a workload; `all` asks for more than machine code of the optimised program.
+    pub fn of(workload: &Workload, all: bool) -> Vec<Variant> {
+        let mut variants = vec![Variant::SourceToSink];
         if workload.text.is_empty() {
-            return ways;
+            return variants;
         }
         if all {
-            ways.extend([Way::Interpreter, Way::InterpreterOptimised, Way::Jit]);
+            variants.extend([Variant::Interpreter, Variant::InterpreterOptimised, Variant::Jit]);
         }
-        ways.push(Way::JitOptimised);
-        ways.extend((all && workload.by_hand).then_some(Way::HandWritten));
-        ways
+        variants.push(Variant::JitOptimised);
+        variants.extend((all && workload.by_hand).then_some(Variant::HandWritten));
+        variants
     }
 
     /// The name for people.
     pub fn name(self) -> &'static str {
         match self {
-            Way::SourceToSink => "source to sink",
-            Way::Interpreter => "interpreter, as linked",
-            Way::InterpreterOptimised => "interpreter, optimised",
-            Way::Jit => "JIT, as linked",
-            Way::JitOptimised => "JIT, optimised",
-            Way::HandWritten => "hand-written Rust",
+            Variant::SourceToSink => "source to sink",
+            Variant::Interpreter => "interpreter, as linked",
+            Variant::InterpreterOptimised => "interpreter, optimised",
+            Variant::Jit => "JIT, as linked",
+            Variant::JitOptimised => "JIT, optimised",
+            Variant::HandWritten => "hand-written Rust",
         }
     }
 }
 
-/// A way with its state, ready to run.
+/// A variant with its state, ready to run.
 pub struct Subject<'a> {
     kind: Kind<'a>,
     /// The state of the graph.
@@ -90,23 +90,23 @@ impl<'a> Subject<'a> {
         Subject { kind: Kind::SourceToSink, tables: TableSet::default(), now: 1, next: 0 }
     }
 
-    /// A way through a graph.
-    pub fn new(way: Way, built: &'a Built) -> Result<Subject<'a>> {
+    /// A graph, run in this variant.
+    pub fn new(variant: Variant, built: &'a Built) -> Result<Subject<'a>> {
         let (linked, optimised) = (&built.linked, &built.optimised);
-        let (kind, tables) = match way {
-            Way::SourceToSink => return Ok(Subject::bare()),
-            Way::Interpreter => (Kind::Interpreter(Interpreter::default(), linked), linked.tables()?),
-            Way::InterpreterOptimised => {
+        let (kind, tables) = match variant {
+            Variant::SourceToSink => return Ok(Subject::bare()),
+            Variant::Interpreter => (Kind::Interpreter(Interpreter::default(), linked), linked.tables()?),
+            Variant::InterpreterOptimised => {
                 (Kind::Interpreter(Interpreter::default(), optimised), optimised.tables()?)
             }
-            Way::Jit => {
+            Variant::Jit => {
                 let code = built.linked_jit.as_ref().context("the program as linked was not compiled")?;
                 (Kind::Jit(Box::default(), code, linked), linked.tables()?)
             }
-            Way::JitOptimised => {
+            Variant::JitOptimised => {
                 (Kind::Jit(Box::default(), &built.optimised_jit, optimised), optimised.tables()?)
             }
-            Way::HandWritten => (Kind::HandWritten(Router::new(&ROUTES)), TableSet::default()),
+            Variant::HandWritten => (Kind::HandWritten(Router::new(&ROUTES)), TableSet::default()),
         };
         Ok(Subject { kind, tables, now: 1, next: 0 })
     }
@@ -195,7 +195,7 @@ impl<'a> Subject<'a> {
         let mut packets = Vec::with_capacity(BATCH);
         let far = frames.are_far();
         let frames: Vec<&[u8]> = frames.iter().collect();
-        // One round unmeasured: the caches and branch predictors were another way's.
+        // One round unmeasured: the caches and branch predictors were another variant's.
         for _ in 0..frames.len().div_ceil(BATCH) {
             self.batch(&frames, far, &mut next, &mut packets, &mut sink)?;
         }
@@ -364,9 +364,11 @@ mod tests {
                 continue;
             }
             let built = graph::build(&w.text, true).unwrap_or_else(|e| panic!("{}: {e:#}", entry.name));
-            for way in Way::of(&w, true).into_iter().filter(|way| *way != Way::SourceToSink) {
-                let mut s = Subject::new(way, &built).unwrap();
-                s.validate(&w).unwrap_or_else(|e| panic!("{}, {}: {e}", entry.name, way.name()));
+            for variant in
+                Variant::of(&w, true).into_iter().filter(|variant| *variant != Variant::SourceToSink)
+            {
+                let mut s = Subject::new(variant, &built).unwrap();
+                s.validate(&w).unwrap_or_else(|e| panic!("{}, {}: {e}", entry.name, variant.name()));
                 let sample = s.measure(&w.frames, Duration::from_millis(1)).unwrap();
                 assert!(sample.packets >= (BATCH * BATCHES_PER_LOOK) as u64);
             }
@@ -377,13 +379,13 @@ mod tests {
     fn wrong_bytes_and_lost_packets_are_found() {
         let mut w = entry("chain-null-1").make(MOST);
         let built = graph::build(&w.text, true).unwrap();
-        let mut s = Subject::new(Way::Jit, &built).unwrap();
+        let mut s = Subject::new(Variant::Jit, &built).unwrap();
         let Expected::Exact(_, bytes) = &mut w.expected else { panic!() };
         bytes.get_mut(5)[63] ^= 1;
         assert!(s.validate(&w).unwrap_err().to_string().starts_with("packet 5: exit 0"));
         let text = "Input -> CheckIPHeader(15) -> Output;";
         let built = graph::build(text, false).unwrap();
-        let mut s = Subject::new(Way::Interpreter, &built).unwrap();
+        let mut s = Subject::new(Variant::Interpreter, &built).unwrap();
         assert!(s.validate(&w).unwrap_err().to_string().starts_with("packet 0 was dropped"));
         assert!(s.measure(&w.frames, Duration::from_millis(1)).is_err());
     }
@@ -394,7 +396,7 @@ mod tests {
         let w = Workload { expected, ..entry("chain-null-1").make(MOST) };
         let error = |graph: &str| {
             let built = graph::build(&format!("out :: Output; Input -> {graph}"), false).unwrap();
-            let mut s = Subject::new(Way::Interpreter, &built).unwrap();
+            let mut s = Subject::new(Variant::Interpreter, &built).unwrap();
             s.validate(&w).map_err(|e| e.to_string())
         };
         let hash = "s :: HashSwitch(26, 12); s [0] -> [0] out; s [1] -> [1] out;";

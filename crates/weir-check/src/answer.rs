@@ -120,7 +120,7 @@ impl World {
         Answer { near_miss, age: self.net.age(), ..answer }
     }
 
-    /// Asks several, side by side; the answers are in their order. `begin` is told of each when its turn comes.
+    /// Asks several, side by side; the answers are in their order. `begin` is called for each when its turn comes.
     pub fn answers(
         &self,
         questions: &[Question],

@@ -48,7 +48,7 @@ impl Coverage {
                 Reach::Unknown => out.unknown.push(dead),
             }
         };
-        // An element that nothing comes to is told once, not for each port and rule.
+        // An element that nothing comes to is reported once, not for each port and rule.
         let mut silent = BTreeSet::new();
         let (ports, none) = (inputs(&world), BTreeSet::new());
         for &node in &elements {

@@ -15,7 +15,7 @@ use crate::security::Party;
 /// How long a packet that came to a module lets its answers out (implicit authorisation).
 pub const ANSWERS: Duration = Duration::from_secs(120);
 
-/// What an enforcer lets out of a module.
+/// The rules of an enforcer for packets that leave a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Enforcer {
     /// The address of the module.

@@ -1,6 +1,6 @@
 //! Filter expressions as programs that ask a packet.
 
-use weir_elements::filter::{Plan, View};
+use weir_elements::filter::{RuleList, View};
 use weir_filter::{Expr, PacketView};
 use weir_ir::{Builder, Layer, Program, Width};
 use weir_verify::checks::Framing;
@@ -70,7 +70,7 @@ pub(crate) fn well_formed(b: &mut Builder, bad: impl Fn(&mut Builder)) {
     });
 }
 
-fn ask_ip(b: &mut Builder, [v4, v6]: &[Plan; 2], expr: &Expr) {
+fn ask_ip(b: &mut Builder, [v4, v6]: &[RuleList; 2], expr: &Expr) {
     b.require_or(Layer::Net, 1, |b| cut(b, expr, &[]));
     let first = b.load(Width::W8, Layer::Net, 0);
     let version = b.shr(first, 4);
@@ -87,13 +87,13 @@ fn ask_ip(b: &mut Builder, [v4, v6]: &[Plan; 2], expr: &Expr) {
     });
 }
 
-fn plan(b: &mut Builder, expr: &Expr, view: View, name: &str) -> Plan {
-    let mut plan = Plan::new(view, [(expr, 0)]);
+fn plan(b: &mut Builder, expr: &Expr, view: View, name: &str) -> RuleList {
+    let mut plan = RuleList::new(view, [(expr, 0)]);
     plan.declare(b, name);
     plan
 }
 
-fn ask(b: &mut Builder, plan: &Plan) {
+fn ask(b: &mut Builder, plan: &RuleList) {
     plan.run(b, |b, _, _, _| b.emit(0));
     if !b.ended() {
         b.emit(1);
@@ -106,7 +106,7 @@ fn cut(b: &mut Builder, expr: &Expr, bytes: &[u8]) {
         Expr::True => b.emit(0),
         Expr::False => b.emit(1),
         of_length => {
-            let matches = Plan::new(View::Ip, [(&of_length, 0)]).matches(b);
+            let matches = RuleList::new(View::Ip, [(&of_length, 0)]).matches(b);
             b.when(matches, |b| b.emit(0));
             b.emit(1);
         }

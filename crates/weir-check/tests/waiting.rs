@@ -130,7 +130,7 @@ fn an_error_is_not_the_packet_that_it_answers() {
         ttl [1] -> ICMPError(10.0.0.1, timeexceeded) -> out;";
     assert_eq!(verdict(text, "all lan wan ip hl 5 and ip ttl < 2").0, Status::Violated);
     assert_eq!(verdict(text, "well-formed all lan wan ip").0, Status::Holds);
-    // Who asks what comes of packets is told of errors, too, which quote them.
+    // Who asks what comes of packets sees errors, too, which quote them.
     let found = answer(text, "never lan wan ip hl 5 and ip ttl < 2");
     assert_eq!(found.verdict, Status::Violated);
     assert!(found.trace.iter().any(|s| s.class == "ICMPError" && s.changes[0] == "answers it"), "{found}");

@@ -65,7 +65,7 @@ struct Parser<'a> {
     ports_left: usize,
     /// How many elements may still be written.
     nodes_left: usize,
-    /// Parsing was given up; missing brackets are no news.
+    /// Parsing was given up; missing brackets are not reported again.
     stopped: bool,
 }
 

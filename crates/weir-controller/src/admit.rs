@@ -24,7 +24,7 @@ use crate::split::{Had, Keys, NUMBERS, Places, Split, SplitError, Tunnel, monito
 use crate::store::{DomainGraph, Part};
 use crate::view::View;
 
-/// What is to be done for a document.
+/// The changes that a document makes.
 #[derive(Debug, Clone)]
 pub struct Admission {
     /// The graph with its parts.

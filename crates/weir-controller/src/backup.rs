@@ -14,7 +14,7 @@ use crate::store::{SCHEMA, Store};
 /// What the authority is called in a backup.
 pub(crate) const AUTHORITY: &str = "authority";
 
-/// What was put back.
+/// The content of a restored backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     /// The authority's pin, which nodes and clients know the controller by.

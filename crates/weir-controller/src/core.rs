@@ -22,7 +22,7 @@ pub struct Held {
     pub owner: Option<String>,
 }
 
-/// What is to be done at a node.
+/// A step at a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// It gets a graph, new or again.

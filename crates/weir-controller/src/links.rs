@@ -15,10 +15,10 @@ const UNIT: u32 = 10;
 /// How long a link takes of which that is not known, in these: what counts is then how many there are.
 const UNKNOWN: u32 = 10;
 
-/// What the operator says of links, by the names of their nodes in order.
+/// The links that the operator declares, by the names of their nodes in order.
 pub type Declared = BTreeMap<(String, String), LinkSettings>;
 
-/// What graphs may send from a node to another, in kbit/s.
+/// The rates that graphs may send from a node to another, in kbit/s.
 pub type Promised = BTreeMap<(String, String), u64>;
 
 /// One end of a link.

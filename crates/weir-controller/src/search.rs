@@ -19,7 +19,7 @@ use crate::place::Facts;
 /// Where a bandwidth is not known there is more than any graph asks for.
 const PLENTY: u64 = 1 << 40;
 
-/// What there is to place functions by.
+/// The input of a placement.
 #[derive(Debug)]
 pub(crate) struct Search<'a> {
     /// The graph.

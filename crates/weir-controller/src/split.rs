@@ -231,7 +231,7 @@ fn whereabouts<'n>(
     }
 }
 
-/// What the nodes behind tunnels do with what comes out of them, by the tunnels' numbers.
+/// The rules behind tunnels at the nodes where they end, by the tunnels' numbers.
 type Onward = BTreeMap<u32, (String, PortRef)>;
 
 /// Where packets are sent that are to go by these tunnels, one after the other, to a place.

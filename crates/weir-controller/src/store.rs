@@ -143,7 +143,7 @@ impl DomainGraph {
     }
 }
 
-/// What a node is to run for a graph.
+/// A node's part of a graph.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// The document for it.

@@ -9,7 +9,7 @@ use crate::controller::Controller;
 use crate::fleet::FleetError;
 use crate::split::Tunnel;
 
-/// What the tunnels of a node have carried.
+/// The traffic of a node's tunnels.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sent {
     /// When that was counted last, and the bytes of each tunnel by its number.

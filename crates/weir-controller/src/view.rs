@@ -15,7 +15,7 @@ use crate::requests::Kept;
 use crate::store::{Member, Stored};
 use crate::traffic::Sent;
 
-/// What is known of a node.
+/// The known state of a node.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
     /// Since when it is connected, or not, in milliseconds since the epoch.
@@ -36,7 +36,7 @@ pub struct Known {
     pub trouble: Vec<String>,
 }
 
-/// What is wanted, and what is known.
+/// The desired state, and what is known of the actual one.
 #[derive(Debug, Clone, Default)]
 pub struct View {
     /// The nodes that have joined.

@@ -13,7 +13,7 @@ use crate::usage::successors;
 
 /// A place of 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum Location {
     /// A register.
     Reg(Reg),
     /// A word of the stack.
@@ -221,10 +221,10 @@ impl Places {
     }
 
     /// The places of a value: of its lower 64 bits, and of the others if there are. `None` of what nobody needs.
-    pub fn get(&self, v: Value) -> Option<(Place, Option<Place>)> {
+    pub fn get(&self, v: Value) -> Option<(Location, Option<Location>)> {
         let place = |n: u32| match REGISTERS.get(n as usize) {
-            Some(r) => Place::Reg(*r),
-            None => Place::Stack(self.base - 8 * (n as i16 - REGISTERS.len() as i16 + 1)),
+            Some(r) => Location::Reg(*r),
+            None => Location::Stack(self.base - 8 * (n as i16 - REGISTERS.len() as i16 + 1)),
         };
         self.of.get(&v).map(|&(lo, hi)| (place(lo), hi.map(place)))
     }

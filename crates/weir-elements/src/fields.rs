@@ -2,6 +2,8 @@
 
 use weir_ir::{Builder, Layer, V, Width};
 
+use crate::headers::{load_ether, store_ether};
+
 /// A field of a header: its place behind the mark of its layer, and its width.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
@@ -34,6 +36,29 @@ impl Field {
     /// Writes a constant to it; the packet has to have it.
     pub fn store_const(self, b: &mut Builder, value: impl Into<u128>) {
         b.store_const(self.width, self.layer, self.off, value);
+    }
+}
+
+/// An Ethernet address in a frame. As a value it has the form of [`crate::headers::ether_bits`].
+#[derive(Debug, Clone, Copy)]
+pub struct EtherAddress {
+    off: u32,
+}
+
+impl EtherAddress {
+    /// The address at an offset in the frame.
+    pub const fn at(off: u32) -> EtherAddress {
+        EtherAddress { off }
+    }
+
+    /// Reads it; the frame has to have it.
+    pub fn load(self, b: &mut Builder) -> V {
+        load_ether(b, Layer::Data, self.off)
+    }
+
+    /// Writes it; the frame has to have it.
+    pub fn store(self, b: &mut Builder, addr: V) {
+        store_ether(b, Layer::Data, self.off, addr);
     }
 }
 
@@ -76,6 +101,12 @@ fields! {
 fields! {
     /// The IPv6 header (RFC 8200), at the `net` mark.
     ipv6 at Net:
+    /// Version (4), traffic class (8) and flow label.
+    START = 0, W32;
+    /// Version, and the upper half of the traffic class.
+    VERSION = 0, W8;
+    /// Version (4), traffic class (8), and the first bits of the flow label.
+    VERSION_CLASS = 0, W16;
     /// Length of what follows the header.
     PAYLOAD_LENGTH = 4, W16;
     /// Protocol of what follows.
@@ -86,6 +117,30 @@ fields! {
     SRC = 8, W128;
     /// Destination address.
     DST = 24, W128;
+}
+
+fields! {
+    /// An extension header of IPv6 (RFC 8200 section 4), at the `cursor` mark.
+    ipv6_extension at Cursor:
+    /// Protocol of what follows.
+    NEXT_HEADER = 0, W8;
+    /// Length, in units that depend on the header.
+    LENGTH = 1, W8;
+    /// Of a fragment header: offset in units of 8 bytes in the upper 13 bits, and whether more follow.
+    FRAGMENT = 2, W16;
+}
+
+fields! {
+    /// An option of IPv4 (RFC 791 section 3.1) or TCP, at the `cursor` mark.
+    option at Cursor:
+    /// Kind.
+    KIND = 0, W8;
+    /// Length; kinds 0 and 1 have none.
+    LENGTH = 1, W8;
+    /// Of routes and timestamps of IPv4: where the next entry goes, 1 the first byte of the option.
+    POINTER = 2, W8;
+    /// Of timestamps: routers that found no place (4), and the form (4).
+    OVERFLOW_AND_FORM = 3, W8;
 }
 
 fields! {
@@ -136,14 +191,50 @@ fields! {
     ID = 4, W16;
     /// Sequence number of an echo.
     SEQUENCE = 6, W16;
+    /// Of a parameter problem: offset of the wrong byte.
+    PROBLEM = 4, W8;
+    /// Of a redirect: the better gateway.
+    GATEWAY = 4, W32;
+    /// Of "fragmentation needed" (RFC 1191): the next link's MTU.
+    MTU = 6, W16;
 }
 
 fields! {
-    /// The Ethernet header (IEEE 802.3) of a frame, behind its addresses.
+    /// The ICMPv6 header (RFC 4443), at the `transport` mark.
+    icmpv6 at Transport:
+    /// Type.
+    TYPE = 0, W8;
+    /// Type and code.
+    TYPE_CODE = 0, W16;
+    /// Type, code and checksum.
+    START = 0, W32;
+    /// Checksum.
+    CHECKSUM = 2, W16;
+    /// Of an error: the MTU, or the offset of the wrong byte; else 0.
+    DETAIL = 4, W32;
+    /// Of neighbour discovery (RFC 4861 section 4): flags.
+    FLAGS = 4, W8;
+    /// Of neighbour discovery: flags, and bytes that are reserved.
+    FLAGS_RESERVED = 4, W32;
+    /// Of neighbour discovery: the address that the message speaks of.
+    TARGET = 8, W128;
+}
+
+fields! {
+    /// The Ethernet header (IEEE 802.3) of a frame; [`ETHER_DST`] and [`ETHER_SRC`] are its addresses.
     ether at Data:
     /// `EtherType` of what follows.
     TYPE = 12, W16;
 }
+
+/// The receiver of a frame.
+pub const ETHER_DST: EtherAddress = EtherAddress::at(0);
+/// The sender of a frame.
+pub const ETHER_SRC: EtherAddress = EtherAddress::at(6);
+/// The sender's Ethernet address in an ARP message.
+pub const ARP_SENDER: EtherAddress = EtherAddress::at(22);
+/// The Ethernet address in an ARP message of whom it is for.
+pub const ARP_TARGET: EtherAddress = EtherAddress::at(32);
 
 fields! {
     /// The first VLAN tag (IEEE 802.1Q) of a frame, behind its own `EtherType`.
@@ -155,7 +246,7 @@ fields! {
 }
 
 fields! {
-    /// ARP for IPv4 and Ethernet (RFC 826), in a frame; its Ethernet addresses are at 22 and 32.
+    /// ARP for IPv4 and Ethernet (RFC 826), in a frame; [`ARP_SENDER`] and [`ARP_TARGET`] are its Ethernet addresses.
     arp at Data:
     /// Address families and lengths of addresses, and the operation.
     START = 14, W64;
@@ -204,4 +295,28 @@ fields! {
     LENGTH = 10, W16;
     /// Tunnel endpoint identifier.
     TEID = 12, W32;
+    /// Sequence number, if the flags say that it is there.
+    SEQUENCE = 16, W16;
+    /// Type of the first extension header.
+    NEXT_EXTENSION = 19, W8;
+    /// The first extension header, of four bytes.
+    EXTENSION = 20, W32;
+}
+
+fields! {
+    /// The last four bytes of a GTP-U extension header, or its only ones (3GPP TS 29.281 section 5.2), at the `cursor` mark.
+    gtpu_extension at Cursor:
+    /// Length in units of four bytes, in the first ones.
+    LENGTH = 0, W8;
+    /// Type of the next extension header, in the last ones.
+    NEXT_EXTENSION = 3, W8;
+}
+
+fields! {
+    /// The header of an IEEE 802.11 frame.
+    wifi at Data:
+    /// Frame control.
+    CONTROL = 0, W16;
+    /// Fragment (4) and sequence number (12).
+    SEQUENCE_CONTROL = 22, W16;
 }

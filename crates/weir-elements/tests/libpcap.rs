@@ -7,7 +7,7 @@
 use std::fs;
 use std::process::Command;
 
-use weir_elements::filter::{Plan, View};
+use weir_elements::filter::{RuleList, View};
 use weir_filter::{Expr, PacketView};
 use weir_ir::{Builder, Outcome, Program, check, outcomes};
 use weir_net::build::{self, TcpFields};
@@ -289,7 +289,7 @@ fn picked(file: &std::path::Path, filter: &str) -> Result<Vec<usize>, String> {
 
 /// A program whose output 1 is for frames that match.
 fn compiled(expr: &Expr) -> Program {
-    let plan = Plan::new(View::Ethernet, [(expr, 0)]);
+    let plan = RuleList::new(View::Ethernet, [(expr, 0)]);
     let mut b = Builder::new("filter", 1, 2);
     b.input(0, |b| {
         let matches = plan.matches(b);

@@ -15,7 +15,7 @@ use weir_packet::{Checksum, Layer, Packet, PacketType};
 
 /// Prefixes up to this length are all tried; of frames that are longer than Ethernet's, only some beyond it.
 const ALL_PREFIXES: usize = 1514;
-/// Ways in which a frame may come, see [`arrival`].
+/// Kinds of frames that may come, see [`arrival`].
 const WAYS: u32 = 4;
 
 /// The library's classes; elements of other kinds in the examples only have ports.

@@ -8,7 +8,7 @@ use weir_jit::{BatchHost, Compiled, FlowCache, Runner, Spent};
 use weir_packet::Packet;
 use weir_table::TableSet;
 
-/// A way to run the programs of a graph.
+/// A method to run the programs of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ExecutorKind {
     /// The interpreter.

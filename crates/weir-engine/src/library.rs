@@ -2,7 +2,7 @@
 //!
 //! A program is compiled by its shape: what it does, and what tables it has, not what stands in them or how elements are
 //! called. So graphs whose parameters stand in tables share code, whatever their parameters are. It is compiled in
-//! threads of its own, and whoever needs it is told when it is ready.
+//! threads of its own, and whoever needs it is notified when it is ready.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -262,7 +262,7 @@ impl Shared {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what was made, and tells those who wait.
+    /// Notes what was made, and notifies those who wait.
     fn notify(&self, shape: &Shape, progress: &Progress, last: bool) {
         let mut known = self.known();
         let entries = known.codes.get_mut(&shape.hash);

@@ -337,7 +337,7 @@ impl Loop {
                     return;
                 }
                 Ok(message) => {
-                    // The asker is told by the channel's end if this panics.
+                    // The channel's end notifies the asker if this panics.
                     let _ = catch_unwind(AssertUnwindSafe(|| self.handle(message)));
                     true
                 }

@@ -174,7 +174,7 @@ fn tunnels(base: &Base) -> (Engine, MemoryPort) {
     (engine, far.remove(0))
 }
 
-/// What comes back for packets, without the fields that tell them apart: the outer destination, and the headers behind it up to the frame.
+/// What comes back for packets, without the fields that distinguish them: the outer destination, and the headers behind it up to the frame.
 fn answers(engine: &mut Engine, far: &mut MemoryPort, packets: Vec<Vec<u8>>) -> Vec<(Vec<u8>, Vec<u8>)> {
     send(far, packets);
     settle(engine);

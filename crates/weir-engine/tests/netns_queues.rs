@@ -203,7 +203,7 @@ fn each_worker_serves_its_queues_and_no_packet_is_lost_or_doubled() {
     net.load(&CROSS.replacen("Null", "Null -> Null", 1));
     exchange(&mut left, &mut right, 5_000);
 
-    // Each worker sends what it receives, by its own queue, which the host can tell.
+    // Each worker sends what it receives, by its own queue, which the host can see.
     drop(right);
     let netns = Netns::Named(net.right.name().to_owned());
     let options = |queue| af_xdp::Options { queue: Some(queue), ..af_xdp::Options::default() };

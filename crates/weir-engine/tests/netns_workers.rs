@@ -105,7 +105,7 @@ fn two_workers_translate_addresses_for_tcp_udp_and_errors() {
     let mappings: u32 = read("nat.nmappings").trim().parse().unwrap();
     assert!(mappings >= 8, "{mappings} mappings");
 
-    // Each port that nobody listens on is told by an ICMP error, which the kernel may give to any worker. It sends a limited
+    // Each port that nobody listens on is reported by an ICMP error, which the kernel may give to any worker. It sends a limited
     // number of them in a moment, sometimes more and sometimes less: what is not answered is asked again, the same way.
     let script = "import socket\n\
         refused = 0\n\

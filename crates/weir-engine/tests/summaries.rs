@@ -1,4 +1,4 @@
-//! IP summary dumps, and what counts and sorts packets by what they tell.
+//! IP summary dumps, and what counts and sorts packets by their content.
 
 mod common;
 

@@ -14,7 +14,7 @@ pub(super) struct Token<'a> {
 
 /// Splits a filter into tokens. Words hold letters, digits and `- . / _ :`, so that addresses are one word and the `:` of a
 /// ternary must stand between spaces (as in Click). In brackets, `/` and `:` are symbols: there are no addresses. A `\` before
-/// a word, by which libpcap tells values from its own words, is read over.
+/// a word, by which libpcap distinguishes values from its own words, is read over.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, FilterError> {
     if text.len() > MAX_TEXT {
         let message = format!("the filter has {} bytes", text.len());

@@ -447,7 +447,7 @@ impl Expr {
         })
     }
 
-    /// Whether some test asks for bytes of an Ethernet header that only the header itself tells: of a packet without one,
+    /// Whether some test asks for bytes of an Ethernet header that only the header itself has: of a packet without one,
     /// `arp` and `vlan` are known to be false, but its addresses are not known.
     pub fn needs_ethernet_bytes(&self) -> bool {
         self.any_leaf(&mut |_, leaf| match leaf {

@@ -72,7 +72,7 @@ pub fn finish(batch: &mut Vec<Packet>, i: usize) -> Result<(), OffloadError> {
 /// Finds an unfinished checksum of TCP or UDP in a packet that came without offload data: the field then holds the sum
 /// of the pseudo header alone. Marks such a packet as partial.
 ///
-/// A complete checksum may look so at random, one in 65,536; it is told by being right.
+/// A complete checksum may look so at random, one in 65,536; it is recognised by being right.
 pub(crate) fn detect_partial(packet: &mut Packet) {
     let Some((transport, offset)) = unfinished(packet.bytes()) else { return };
     packet.csum = Checksum::Partial as u8;

@@ -64,7 +64,7 @@ pub trait Port: Send {
         None
     }
 
-    /// How packets pass between port and kernel, and why so, for people; empty if there is nothing to tell.
+    /// How packets pass between port and kernel, and why so, for people; empty if there is nothing to say.
     fn method(&self) -> &str {
         ""
     }

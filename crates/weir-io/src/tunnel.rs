@@ -4,7 +4,7 @@
 //! which segmentation a sender on the same machine left undone; other sockets do not. It sees no packets for other hosts,
 //! and none that a bridge has taken. Outer packets that come in fragments are not put together (RFC 7348 section 4.3 lets
 //! them be dropped). What goes out is given to the kernel's IP as it is (`IP_HDRINCL`): it finds the route and the neighbour, and refuses
-//! what is longer than the MTU of the route. A third socket holds a UDP port, so that nobody else has it and no host is told by ICMP that nobody
+//! what is longer than the MTU of the route. A third socket holds a UDP port, so that nobody else has it and no host learns by ICMP that nobody
 //! listens, or receives GRE, which others may receive as well; it gets nothing.
 
 use std::fmt;

@@ -184,7 +184,7 @@ fn a_port_that_is_closed_says_so_and_leaves_nothing() {
     assert!(!path.exists());
     until(|| matches!(slave.receive(&mut Vec::new(), 1), Err(PortError::NoPeer { .. })));
     drop(slave);
-    // A second slave is told that there is one.
+    // A second slave learns that there is one.
     let (mut master, slave) = memif_pair(&path, "");
     let mut second = memif(&format!("memif:{}", path.display()));
     until(|| match second.send(&mut vec![packet(1)]) {

@@ -15,7 +15,7 @@ fn start(role: &str, socket: &Path, more: &str) -> Testpmd {
     start_with(role, socket, more, &[])
 }
 
-/// The same with more that DPDK's environment is told.
+/// The same with more options of DPDK's environment.
 fn start_with(role: &str, socket: &Path, more: &str, eal: &[&str]) -> Testpmd {
     let socket = socket.display();
     let device = format!("net_memif0,role={role},id=3,socket-abstract=no,secret=hush,socket={socket}{more}");

@@ -1,4 +1,4 @@
-//! Peers that lie. Each lie ends the connection, with a reason that the peer is told, or the packet that it is about, which is
+//! Peers that lie. Each lie ends the connection, with a reason that the peer gets, or the packet that it is about, which is
 //! counted; nothing else comes of it.
 
 mod common;
@@ -16,7 +16,7 @@ use weir_packet::Packet;
 
 /// The outcome of a lie.
 struct Outcome {
-    /// What the peer was told, or `open`.
+    /// The reason that the peer got, or `open`.
     told: String,
     stats: PortStats,
     received: Vec<Packet>,
@@ -80,7 +80,7 @@ fn tell(role: &str, dir: &Path, lies: &[&str]) -> BTreeMap<String, Outcome> {
     ports.into_iter().map(outcome).collect()
 }
 
-/// Lies that end the connection, and what the peer is told.
+/// Lies that end the connection, and the reason that the peer gets.
 fn end_the_connection(role: &str, lies: &[(&str, &str)]) {
     let dir = tempfile::tempdir().unwrap();
     let names: Vec<&str> = lies.iter().map(|(lie, _)| *lie).collect();

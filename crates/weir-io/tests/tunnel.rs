@@ -85,7 +85,7 @@ fn an_address_has_to_be_there_and_a_port_to_be_free() {
     let _held = open(&left, A, Carrier::Udp(4789)).unwrap();
     assert!(error(A, Carrier::Udp(4789)).unwrap().contains("in use"));
     assert_eq!(error(A, Carrier::Udp(4790)), None);
-    // No host is told that nobody listens.
+    // No host learns that nobody listens.
     let mut client = right.python(
         "import socket\n\
          s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('10.9.0.1', 4789)); s.settimeout(0.5)\n\

@@ -196,7 +196,7 @@ impl<'a> State<'a> {
         self.warnings.push(text);
     }
 
-    /// What [`warn`](State::warn) was told.
+    /// The texts given to [`warn`](State::warn).
     pub fn into_warnings(self) -> Vec<String> {
         self.warnings
     }

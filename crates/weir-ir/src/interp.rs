@@ -23,7 +23,7 @@ pub trait Host {
     fn dropped(&mut self, at: BlockId, reason: &Reason, packet: Packet);
     /// A packet ends because the entry that held it was removed.
     fn orphaned(&mut self, packet: Packet);
-    /// The program tells of an event.
+    /// The program notifies of an event.
     fn notify(&mut self, _event: u32, _args: &[u128], _packet: Option<&Packet>) {}
     /// A random number.
     fn random(&mut self) -> u32;

@@ -259,7 +259,7 @@ pub enum Op {
     Fork { copy: bool, target: Target },
     /// Starts each packet that the entry holds at `target` once this run has ended, oldest first.
     Release { entry: Value, target: Target },
-    /// Tells the host that something happened; with `packet`, shows it the current packet.
+    /// Notifies the host that something happened; with `packet`, shows it the current packet.
     Notify { event: u32, args: Vec<Value>, packet: bool },
 }
 

@@ -5,7 +5,7 @@
 //!
 //! A program becomes one native function, which takes a batch of packets from a block where runs may start (an entry,
 //! or the target of a fork or release) to their ends. What the checker proved is not checked again, so only checked
-//! programs are compiled. Tables are read and written in place; what is rare or long (new entries, collisions,
+//! programs are compiled. Tables are read and written in place; what is infrequent or long (new entries, collisions,
 //! growing packets, other packets) calls back into Rust.
 
 mod abi;

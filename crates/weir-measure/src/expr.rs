@@ -38,7 +38,7 @@ pub struct Aggregate {
     pub max_age: u64,
 }
 
-/// What joins two expressions.
+/// An operator between two expressions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Operator {

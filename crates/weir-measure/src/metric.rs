@@ -15,7 +15,7 @@ pub enum Direction {
     Tx,
 }
 
-/// What something is measured of.
+/// The subject of a measurement.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Of {
     /// All ports of a function.
@@ -26,7 +26,7 @@ pub enum Of {
     Sap(String),
 }
 
-/// What is measured.
+/// The quantity that is measured.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
     /// Processor time of a function, as a share of a processor.

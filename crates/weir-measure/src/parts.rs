@@ -55,7 +55,7 @@ impl Trigger {
     }
 }
 
-/// What is said when.
+/// An alarm that is raised when a zone is entered or left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Action {
     /// When.
@@ -66,7 +66,7 @@ pub struct Action {
     pub message: String,
 }
 
-/// What is measured, and what is made of it: names are unique, and those that are used are there.
+/// A monitoring document: names are unique, and those that are used are there.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Monitoring(Parts);
 

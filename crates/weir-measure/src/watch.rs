@@ -7,7 +7,7 @@ use crate::expr::{Expr, Operator};
 use crate::parts::{Measurement, Monitoring, Trigger};
 use crate::window::Window;
 
-/// What an action says.
+/// The topic and message of an action that was due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alarm {
     /// The topic.

@@ -152,7 +152,7 @@ fn others() -> Vec<Value> {
     others
 }
 
-/// Mistakes that a schema cannot tell: they depend on other parts of the document, or on a grammar.
+/// Mistakes that a schema cannot find: they depend on other parts of the document, or on a grammar.
 const BEYOND_SCHEMAS: &[&str] = &[
     "no service access point is",
     "no function is",
@@ -221,7 +221,7 @@ fn limits_are_kept() {
     }
     let unknown: Vec<String> = (0..50_000).map(|i| format!(r#""flow_rule_{i}": 1"#)).collect();
     assert!(ServiceGraph::from_json(&format!("{{{}}}", unknown.join(","))).is_err());
-    // As many errors as rules, but only so many are told.
+    // As many errors as rules, but only so many are reported.
     let rules = vec!["0"; MAX_RULES].join(",");
     let errors =
         ServiceGraph::from_json(&format!(r#"{{"id": 1, "name": "g", "flowrules": [{rules}]}}"#)).unwrap_err();

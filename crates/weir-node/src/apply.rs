@@ -53,7 +53,7 @@ impl Default for How {
 }
 
 pub(crate) type Outcomes = Vec<Result<Applied, ApplyError>>;
-/// What documents became, each by itself.
+/// The compiled documents, each by itself.
 pub(crate) type Compiled = Vec<Result<Arc<DesiredGraph>, ApplyError>>;
 
 /// Documents that are ready to be applied.

@@ -32,7 +32,7 @@ pub struct Change<'a, D> {
     runtime: Option<MutexGuard<'a, Runtime<D>>>,
 }
 
-/// What others may do while functions start or end.
+/// The operations that are allowed while functions start or end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Others {
     /// Change other graphs.

@@ -28,7 +28,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Bytes of the process's log that an error shows.
 const LOG_TAIL: u64 = 2000;
 
-/// What the supervisor tells.
+/// An event of the supervisor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EngineEvent {
     /// The connection stands.

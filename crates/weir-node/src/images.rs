@@ -17,7 +17,7 @@ use weir_model::nearest::nearest;
 /// Most images that are read from one directory.
 const MAX_IMAGES: usize = 10_000;
 
-/// What was found in the image directories.
+/// The images of the image directories.
 #[derive(Debug, Default)]
 pub struct Images {
     /// Images by name.

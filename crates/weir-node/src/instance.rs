@@ -20,7 +20,7 @@ const MAX_VALUE: usize = 120_000;
 /// Most threads of QEMU: it has one for each processor of its guest, and some for its own work.
 const QEMU_THREADS: u32 = 256;
 
-/// What runs a function.
+/// The kind of driver that runs a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -107,7 +107,7 @@ impl Instance {
     }
 }
 
-/// What a driver needs to know.
+/// The specification of an instance for its driver.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
     /// The name of its image.
@@ -142,7 +142,7 @@ impl fmt::Debug for Spec {
     }
 }
 
-/// What runs in a function, by driver.
+/// The content of a function, by driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "driver", rename_all = "lowercase")]
 pub enum Work {
@@ -204,7 +204,7 @@ impl PortNames {
 /// Gives the digest of a container image.
 pub type Resolve<'a> = &'a dyn Fn(&Source) -> Result<String, String>;
 
-/// What the processes of a function may take together.
+/// The limits of all processes of a function together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of memory.

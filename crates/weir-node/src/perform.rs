@@ -38,7 +38,7 @@ pub enum StepError {
     Driver(String),
 }
 
-/// What was wrong, by graph.
+/// The mistakes, by graph.
 pub type Refusals = BTreeMap<String, Vec<String>>;
 
 /// Graphs, each as it is wanted, or not at all.
@@ -497,7 +497,7 @@ impl<D: DataPlane> Runtime<D> {
     }
 }
 
-/// What is to be done about functions when nothing sends to them any more.
+/// The steps on functions that wait until nothing sends to them any more.
 #[derive(Debug, Default)]
 pub struct Left {
     /// Those that are not wanted.

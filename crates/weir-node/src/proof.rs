@@ -22,7 +22,7 @@ const REMEMBERED: usize = 64;
 /// Most time for a requirement: what is not known by then is refused.
 const TIME: Duration = Duration::from_secs(10);
 
-/// What was proved of graphs last. After a change only what depends on it is proved again.
+/// The results of the last proofs. After a change only what depends on it is proved again.
 #[derive(Debug, Default)]
 pub struct Proofs {
     last: Mutex<BTreeMap<String, Proof>>,

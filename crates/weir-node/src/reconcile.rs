@@ -59,7 +59,7 @@ pub struct RunningFunction {
     pub ports: Vec<PortNames>,
 }
 
-/// What runs.
+/// The actual state.
 #[derive(Debug, Clone, Default)]
 pub struct Running {
     /// Tags of graphs' switches.
@@ -139,7 +139,7 @@ impl Running {
     }
 }
 
-/// What a driver is to run.
+/// The desired state of a driver's instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
     /// The switch of a graph.

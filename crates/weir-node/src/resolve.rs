@@ -11,7 +11,7 @@ use weir_model::value::{Id, Name, Version};
 
 use crate::resources::{Needs, Resources, size};
 
-/// What an image's manifest does not tell.
+/// Facts about an image that are not in its manifest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Why the node cannot run it with the function's parameters, if that is so.
@@ -94,7 +94,7 @@ pub fn resolve<'t>(
     Ok((best.template, choice))
 }
 
-/// What made one image better than another.
+/// The criterion by which one image was better than another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Criterion {
     Proved,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::instance::Spec;
 
-/// What there is, or is left.
+/// An amount of each resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resources {
     /// In bytes.
@@ -36,7 +36,7 @@ impl Resources {
     }
 }
 
-/// What something may come to take at most.
+/// The most that something may come to take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Needs {
     /// In bytes.

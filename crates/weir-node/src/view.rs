@@ -120,7 +120,7 @@ impl View {
     }
 }
 
-/// What a change did.
+/// The result of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
     /// The revision that runs now.
@@ -129,7 +129,7 @@ pub struct Applied {
     pub outcome: Outcome,
 }
 
-/// What became of a graph.
+/// The result for one graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It is new.

@@ -30,7 +30,7 @@ use watched::Watched;
 /// No condition.
 static ALWAYS: Precondition = Precondition { fits: None, differs: None };
 
-/// What befalls a command.
+/// A fault of a command.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
     /// Nothing.

@@ -109,7 +109,7 @@ fn invalid(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
 
-/// Takes off the compression, which the first bytes tell.
+/// Takes off the compression, which the first bytes identify.
 pub(crate) fn decompressed<'r>(mut file: impl Read + 'r) -> io::Result<Box<dyn Read + 'r>> {
     let mut magic = Vec::new();
     (&mut file).take(4).read_to_end(&mut magic)?;

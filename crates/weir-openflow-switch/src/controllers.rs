@@ -40,7 +40,7 @@ const KEY: u64 = u64::MAX - 1;
 pub(crate) struct Controllers {
     core: connection::Switch,
     tls: Option<Tls>,
-    places: Vec<Place>,
+    places: Vec<ControllerLink>,
     connections: Vec<Connection>,
     /// For what is read.
     buffer: Vec<u8>,
@@ -50,7 +50,7 @@ pub(crate) struct Controllers {
 
 /// Where a controller is, or is listened for.
 #[derive(Debug)]
-struct Place {
+struct ControllerLink {
     target: Target,
     listener: Option<Socket>,
     /// A connection that is being made, and when that began.
@@ -89,7 +89,14 @@ impl Controllers {
                 poller.add(KEY, listener.as_fd()).map_err(SwitchError::system("wait for connections"))?;
             }
             let (target, backoff) = (target.clone(), BACKOFF[0]);
-            Ok(Place { target, listener, dialling: None, next: Time::ZERO, backoff, trouble: String::new() })
+            Ok(ControllerLink {
+                target,
+                listener,
+                dialling: None,
+                next: Time::ZERO,
+                backoff,
+                trouble: String::new(),
+            })
         };
         let places = options.targets.iter().map(place).collect::<Result<_, SwitchError>>()?;
         let core = connection::Switch::new(features, Limits::default());
@@ -102,7 +109,7 @@ impl Controllers {
         self.connections.iter().any(|c| c.is_up && !is_local(c))
     }
 
-    /// Tells all of them that want to hear it.
+    /// Notifies all of them that want it.
     pub(crate) fn notify(&mut self, notification: Notification) {
         // What does not fit a message is not said; a packet that is too long was cut before.
         _ = self.core.notify(notification);
@@ -140,7 +147,7 @@ impl Controllers {
     }
 
     /// Whether a controller is to be dialled: it has no connection.
-    fn is_dialled(&self, at: usize, place: &Place) -> bool {
+    fn is_dialled(&self, at: usize, place: &ControllerLink) -> bool {
         !place.target.is_passive() && !self.connections.iter().any(|c| c.place == at)
     }
 
@@ -282,7 +289,7 @@ impl Controllers {
                 match c.stream.write(output) {
                     Ok(0) => break,
                     Ok(n) => self.core.sent(c.id, n),
-                    // Reading tells how it ended.
+                    // Reading says how it ended.
                     Err(_) => break,
                 }
             }
@@ -320,7 +327,7 @@ impl Controllers {
     }
 }
 
-impl Place {
+impl ControllerLink {
     /// It is tried again later.
     fn wait(&mut self, why: String, now: Time) {
         // Those that are listened for come and go.

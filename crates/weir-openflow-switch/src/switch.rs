@@ -170,7 +170,7 @@ impl Switch {
         let Some(link) = self.links.get_mut(i).filter(|l| !l.gone) else { return false };
         let mut packets = std::mem::take(&mut self.batch);
         match link.port.receive(&mut packets, BATCH) {
-            // Its link tells.
+            // Its link says so.
             Ok(_) | Err(PortError::Down { .. }) => {}
             Err(e) => {
                 let trouble = weir_io::with_causes(&e).to_string();

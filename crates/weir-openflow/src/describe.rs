@@ -5,7 +5,7 @@
 //! - `codes!`: one of a list
 //! - `flags!`: a set of bits
 //! - `record!`: fields in a row; `pad N` is padding, `sized AT` says where in it its own length stands
-//! - `choice!`: one of several bodies, told apart by a number outside
+//! - `choice!`: one of several bodies, distinguished by a number outside
 //! - `tlv!`: a choice behind a header of its type and length
 
 /// A number of which some values have names.

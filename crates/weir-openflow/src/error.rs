@@ -128,7 +128,7 @@ impl fmt::Debug for ErrorCode {
     }
 }
 
-/// Bytes that are no message: what is wrong, where, and what the peer is told.
+/// Bytes that are no message: what is wrong, where, and the error that the peer gets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {what}, at byte {at}{}{path}", if path.is_empty() { "" } else { ", in " })]
 pub struct DecodeError {

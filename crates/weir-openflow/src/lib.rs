@@ -3,7 +3,7 @@
 //!
 //! A message is described once, field by field ([`message`], [`flow`], [`meter`], [`stats`], [`action`], [`oxm`]); how it is read, written,
 //! printed and made up for tests follows from the description (`describe.rs`). [`Frame::decode`] takes any bytes: it says
-//! what is wrong, where, and which error its sender is told. What it accepts comes back from [`Frame::encode`] as the same
+//! what is wrong, where, and which error its sender gets. What it accepts comes back from [`Frame::encode`] as the same
 //! bytes, but for padding, which is then zero.
 //!
 //! ```

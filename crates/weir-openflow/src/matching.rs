@@ -194,7 +194,7 @@ impl Wire for Match {
         }
         r.skip(to_eight(length))?;
         let matching = Match { fields };
-        // A switch may have told a table what others would refuse.
+        // A switch may have put into a table what others would refuse.
         if !start.from_switch {
             matching.check_each().map_err(|(i, e)| {
                 DecodeError::new(e.code, places[i], e.to_string()).within(format_args!("[{i}]"))

@@ -77,11 +77,11 @@ choice! {
         24 "OFPT_ROLE_REQUEST" RoleRequest(RoleMessage),
         /// What the controller is.
         25 "OFPT_ROLE_REPLY" RoleReply(RoleMessage),
-        /// What is the controller told without asking?
+        /// Which asynchronous messages does the controller get?
         26 "OFPT_GET_ASYNC_REQUEST" GetAsyncRequest,
-        /// What the controller is told without asking.
+        /// The asynchronous messages that the controller gets.
         27 "OFPT_GET_ASYNC_REPLY" GetAsyncReply(AsyncConfig),
-        /// What the controller is to be told without asking.
+        /// The asynchronous messages that the controller is to get.
         28 "OFPT_SET_ASYNC" SetAsync(AsyncConfig),
         /// A change of a meter.
         29 "OFPT_METER_MOD" MeterMod(MeterMod),
@@ -122,7 +122,7 @@ impl Frame {
     /// Reads one whole message.
     ///
     /// # Errors
-    /// What is wrong with it, where, and the code that its sender is told.
+    /// What is wrong with it, where, and the code that its sender gets.
     pub fn decode(bytes: &[u8]) -> Result<Frame, DecodeError> {
         let mut r = Reader::new(bytes, bad_request::BAD_LEN);
         let Some(header) = Header::read(bytes) else {

@@ -166,7 +166,7 @@ codes! {
 }
 
 flags! {
-    /// What a port is told (`ofp_port_config`).
+    /// The configuration of a port (`ofp_port_config`).
     PortConfig: u32 {
         /// It is down.
         PORT_DOWN = 0 "PORT_DOWN",
@@ -268,7 +268,7 @@ flags! {
         STATS = 3 "stats",
     }
 
-    /// What a table is told; nothing but what older versions said (`ofp_table_config`).
+    /// The configuration of a table; nothing but what older versions said (`ofp_table_config`).
     TableConfig: u32 {}
 
     /// What groups can (`ofp_group_capabilities`).

@@ -41,7 +41,7 @@ pub(crate) struct Reader<'a> {
     at: usize,
     /// What it means if they end too early, or too late.
     length: ErrorCode,
-    /// Whether a switch says this. What it has it may tell, although a table need not take it.
+    /// Whether a switch says this. It may report what it has, although a table need not take it.
     pub(crate) from_switch: bool,
 }
 

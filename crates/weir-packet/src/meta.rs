@@ -134,7 +134,7 @@ pub(crate) enum Size {
     Small = 0,
     /// That of a packet that segmentation offload made.
     Large = 1,
-    /// That of the longest packets, which are rare: it comes from the allocator and goes back to it.
+    /// That of the longest packets, which are infrequent: it comes from the allocator and goes back to it.
     Huge = 2,
 }
 

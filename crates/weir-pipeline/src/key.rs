@@ -15,12 +15,12 @@ pub struct Key(pub [u64; WORDS]);
 
 /// Where a field stands: its first word, and how far it is shifted there. One of 128 bits has the word behind it too.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct FieldPosition {
     word: usize,
     shift: u32,
 }
 
-fn place(field: Field) -> Place {
+fn place(field: Field) -> FieldPosition {
     let (word, shift) = match field {
         Field::InPort | Field::InPhyPort => (0, 0),
         Field::EthType => (0, 32),
@@ -50,13 +50,13 @@ fn place(field: Field) -> Place {
         Field::Ipv6Exthdr => (14, 44),
         Field::PbbIsid => (15, 0),
     };
-    Place { word, shift }
+    FieldPosition { word, shift }
 }
 
 impl Key {
     /// Sets a field, whose value fits it.
     pub fn set(&mut self, field: Field, value: u128) {
-        let Place { word, shift } = place(field);
+        let FieldPosition { word, shift } = place(field);
         if field.bits() == 128 {
             self.0[word] = (value >> 64) as u64;
             self.0[word + 1] = value as u64;
@@ -68,7 +68,7 @@ impl Key {
 
     /// A field.
     pub fn get(&self, field: Field) -> u128 {
-        let Place { word, shift } = place(field);
+        let FieldPosition { word, shift } = place(field);
         if field.bits() == 128 {
             return u128::from(self.0[word]) << 64 | u128::from(self.0[word + 1]);
         }

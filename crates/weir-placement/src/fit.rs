@@ -5,7 +5,7 @@ use crate::candidate::{Candidate, Paths};
 use crate::demand::{Demand, Inner, Sink};
 use crate::domain::{Domain, RACK, Rack, Service};
 use crate::price::Prices;
-use crate::rack::{Found, Scratch};
+use crate::rack::{RackFit, Scratch};
 use crate::random::Random;
 use crate::refusal::Refusal;
 use crate::routes::FAR;
@@ -70,7 +70,7 @@ impl Fit {
         if new {
             self.afford(&demand.0)?;
         }
-        let mut found: Vec<Found> = Vec::with_capacity(BEST + 1);
+        let mut found: Vec<RackFit> = Vec::with_capacity(BEST + 1);
         if demand.0.constrained {
             self.anywhere(domain, &demand.0, random, &mut found);
         } else {
@@ -152,7 +152,7 @@ impl Fit {
     }
 
     /// Racks that are full as a rule: what still fits there costs nobody anything.
-    fn filled(&mut self, domain: &Domain, d: &Inner, most: usize, found: &mut Vec<Found>) {
+    fn filled(&mut self, domain: &Domain, d: &Inner, most: usize, found: &mut Vec<RackFit>) {
         let racks = domain.racks.len();
         let look = if most == LAST { racks } else { racks.min(LOOK) };
         let mut tried = 0;
@@ -171,7 +171,7 @@ impl Fit {
     }
 
     /// Racks that are being filled. If none of them has enough free, the fullest makes place for the emptiest other.
-    fn filling(&mut self, domain: &Domain, d: &Inner, found: &mut Vec<Found>) {
+    fn filling(&mut self, domain: &Domain, d: &Inner, found: &mut Vec<RackFit>) {
         for n in 0..self.open.len() {
             self.try_rack(domain, d, self.open[n] as usize, found);
         }
@@ -201,7 +201,7 @@ impl Fit {
     }
 
     /// Any rack, for demands that may not run everywhere.
-    fn anywhere(&mut self, domain: &Domain, d: &Inner, random: &mut Random, found: &mut Vec<Found>) {
+    fn anywhere(&mut self, domain: &Domain, d: &Inner, random: &mut Random, found: &mut Vec<RackFit>) {
         let racks = domain.racks.len();
         let first = random.below(racks.max(1));
         let mut tried = 0;
@@ -221,7 +221,7 @@ impl Fit {
     }
 
     /// Puts what is found in its place among the best.
-    fn try_rack(&mut self, domain: &Domain, d: &Inner, rack: usize, found: &mut Vec<Found>) {
+    fn try_rack(&mut self, domain: &Domain, d: &Inner, rack: usize, found: &mut Vec<RackFit>) {
         let Some(waste) = &self.waste else { return };
         let limit = found.last().filter(|_| found.len() == BEST).map_or(f32::MAX, |f| f.score);
         let new = self.scratch.fit(domain, waste, d, rack, self.nearest[rack]);
@@ -234,7 +234,7 @@ impl Fit {
 }
 
 /// Takes what was found, with paths and access points.
-fn commit(domain: &mut Domain, demand: &Demand, found: &Found, random: &mut Random) -> Option<Service> {
+fn commit(domain: &mut Domain, demand: &Demand, found: &RackFit, random: &mut Random) -> Option<Service> {
     let d = &demand.0;
     let first = domain.racks[found.rack].first;
     let attach = domain.racks[found.rack].attach;

@@ -11,7 +11,7 @@ const STEP: f32 = 0.007;
 
 /// Where the modules would go.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct RackFit {
     pub rack: usize,
     /// What is wasted more than before, as a share of the largest server's worth.
     pub score: f32,
@@ -63,7 +63,7 @@ impl Scratch {
         d: &Inner,
         number: usize,
         nearest: u32,
-    ) -> Option<Found> {
+    ) -> Option<RackFit> {
         let rack = &domain.racks[number];
         if rack.cpu < d.cpu || rack.memory < d.memory {
             return None;
@@ -94,7 +94,7 @@ impl Scratch {
         for (at, s) in at.iter_mut().zip(&self.at[..d.modules()]) {
             *at = (s - rack.first) as u8;
         }
-        Some(Found { rack: number, score, at })
+        Some(RackFit { rack: number, score, at })
     }
 
     fn delays(domain: &Domain, d: &Inner, rack: &Rack, nearest: u32) -> Option<Delays> {

@@ -189,7 +189,7 @@ pub enum Command {
         #[serde(default)]
         count: u64,
     },
-    /// Tells what happens from now on. Events: [`Event::Notice`].
+    /// Reports what happens from now on. Events: [`Event::Notice`].
     Subscribe,
     /// Ends a trace, capture or subscription.
     Cancel {

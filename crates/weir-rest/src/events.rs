@@ -46,17 +46,17 @@ impl Events {
         Events { store, sender: broadcast::channel(BACKLOG).0, owner: OnceLock::new() }
     }
 
-    /// Says whose graphs are: an event of a graph has its tenant, unless it is told with it. To be called once.
+    /// Says whose graphs are: an event of a graph has its tenant, unless it comes with it. To be called once.
     pub fn set_owner(&self, owner: impl Fn(&str) -> Option<String> + Send + Sync + 'static) {
         _ = self.owner.set(Box::new(owner));
     }
 
-    /// Tells of an event. If the store fails, listeners still hear of it.
+    /// Reports an event. If the store fails, listeners still hear of it.
     pub async fn publish(&self, kind: Kind, graph: Option<&str>, text: impl Into<String>) {
         self.publish_all(vec![NewEvent { text: text.into(), ..NewEvent::of(kind, graph) }]).await;
     }
 
-    /// Tells of several at once, which are kept all or none.
+    /// Reports several at once, which are kept all or none.
     pub async fn publish_all(&self, mut events: Vec<NewEvent>) {
         if events.is_empty() {
             return;

@@ -25,9 +25,9 @@ pub fn masked(document: &Value, secrets: &Secrets) -> Value {
     document
 }
 
-/// A document in which secrets that are not told are what they were in the one before.
+/// A document in which secrets that are not given are what they were in the one before.
 pub fn restored(graph: ServiceGraph, before: &Value, secrets: &Secrets) -> ServiceGraph {
-    // Another tenant's, or another image's, is another secret: it would be told where it is none.
+    // Another tenant's, or another image's, is another secret: it would be disclosed where it is none.
     let tenant = graph.tenant.as_ref().map(ToString::to_string);
     if secrets.is_empty() || before.get("tenant").and_then(Value::as_str) != tenant.as_deref() {
         return graph;

@@ -40,7 +40,7 @@ pub struct Configuration {
 
 /// Writes a plan down.
 ///
-/// There is nothing in it of what tells one tenant's graph from another's, but for the devices of functions that are not
+/// There is nothing in it of what distinguishes one tenant's graph from another's, but for the devices of functions that are not
 /// inline: equal ones are read and compiled once.
 pub fn configuration(plan: &GraphPlan) -> Configuration {
     let mut text = String::new();

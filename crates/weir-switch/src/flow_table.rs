@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use weir_elements::element;
-use weir_elements::filter::{Plan, View};
+use weir_elements::filter::{RuleList, View};
 use weir_ir::{Builder, Reason};
 
 use crate::edit;
@@ -41,7 +41,7 @@ fn program(e: &FlowTable, b: &mut Builder) {
 struct Input<'a> {
     /// The lists of actions of its rules, each once.
     actions: Vec<&'a [Action]>,
-    plan: Plan,
+    plan: RuleList,
 }
 
 impl<'a> Input<'a> {
@@ -71,9 +71,9 @@ impl<'a> Input<'a> {
             )
         };
         let mut plan = if rules.iter().flat_map(|r| &r.actions).any(edits) {
-            Plan::for_edits(filters)
+            RuleList::for_edits(filters)
         } else {
-            Plan::new(View::Ethernet, filters)
+            RuleList::new(View::Ethernet, filters)
         };
         plan.declare(b, &format!("rules_{port}"));
         Input { actions, plan }

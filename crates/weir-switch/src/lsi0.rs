@@ -117,7 +117,7 @@ pub struct Conflict {
     pub other: String,
 }
 
-/// Attachments that want what another has: the later one is told.
+/// Attachments that want what another has: the later one is refused.
 pub fn conflicts<'a>(attachments: impl IntoIterator<Item = &'a Attachment>) -> Vec<Conflict> {
     let mut taken: BTreeMap<(String, Part), &str> = BTreeMap::new();
     // A host's interface has no parts: who has it, or any part of it.

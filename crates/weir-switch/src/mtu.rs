@@ -86,7 +86,7 @@ impl Mtu {
     }
 }
 
-/// What to tell of packets that may be too large: one line for each two access points of a graph where packets of the first, as large
+/// Warnings of packets that may be too large: one line for each two access points of a graph where packets of the first, as large
 /// as its MTU lets them be, may have to leave by the second, and do not fit. `mtus` are those that are known.
 pub fn warnings(graph: &ServiceGraph, mtus: &[Mtu]) -> Vec<String> {
     let of: BTreeMap<&str, &Mtu> = mtus.iter().map(|m| (m.sap.as_str(), m)).collect();

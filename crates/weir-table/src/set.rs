@@ -20,7 +20,7 @@ pub const MOST_SLACK: u64 = 1_000_000_000;
 
 /// How much longer than `after`, its timeout, an entry may live in a table of more than [`WINDOW`] entries: up to 1/64 of it, and
 /// to a second. Then what is used often is written seldom, and a packet need not change a row only to say that it came. In
-/// smaller tables times are exact, as it can be told there which entry is evicted for a new one, and when.
+/// smaller tables times are exact, as it can be said there which entry is evicted for a new one, and when.
 pub const fn slack(after: u64) -> u64 {
     let share = after >> SLACK_SHIFT;
     if share < MOST_SLACK { share } else { MOST_SLACK }
@@ -331,7 +331,7 @@ mod tests {
             taken.push(left);
             set.remove(EntryRef { table: 0, slot });
         }
-        // By chance, every second of them would be from the later half.
+        // At random, every second of them would be from the later half.
         let late = taken.iter().filter(|left| **left > 999_500).count();
         assert!(late < 60, "{late} of 500 go much later than others");
     }

@@ -97,12 +97,12 @@ impl Table {
         self.epoch
     }
 
-    /// Tells it from every other table of the process, also from those that were.
+    /// Distinguishes it from every other table of the process, also from those that were.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// What a lookup costs in nanoseconds, about, as the content stands. It takes some microseconds to tell.
+    /// What a lookup costs in nanoseconds, about, as the content stands. It takes some microseconds to find out.
     pub fn lookup_cost(&self) -> u32 {
         self.finder.lookup_cost()
     }

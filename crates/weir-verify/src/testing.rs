@@ -63,7 +63,7 @@ pub struct Summary {
 }
 
 /// Runs a sequence of cases on the interpreter, tables kept from one to the next, and checks each run against the
-/// path that it takes: how packets end and what they are then, what the host is told, what tables contain.
+/// path that it takes: how packets end and what they are then, the notifications to the host, what tables contain.
 ///
 /// # Panics
 /// If a run takes no path, or goes otherwise than its path says.

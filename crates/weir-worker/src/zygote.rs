@@ -19,7 +19,7 @@ use crate::sandbox;
 /// Longest request in bytes.
 const MAX_LINE: usize = 64 << 10;
 
-/// Makes workers until standard input, a socket, is closed. In a worker it returns when that is told to end.
+/// Makes workers until standard input, a socket, is closed. In a worker it returns when that is asked to end.
 ///
 /// # Errors
 /// The operating system refuses something.

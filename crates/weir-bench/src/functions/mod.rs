@@ -27,7 +27,7 @@ const LENGTHS: [usize; 4] = [1, 2, 4, 8];
 /// Functions that are deployed in one request.
 const DEPLOYED: [usize; 4] = [1, 10, 100, 500];
 
-/// What was found.
+/// A measured value.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Figure {
     /// What was measured, and in which unit.

@@ -42,7 +42,7 @@ flowrules:
   - {id: d, priority: 1, match: {port_in: 'sf:nat:in'}, actions: {output_to_port: 'sap:a'}}
 ";
 
-/// What `weir migrate` says.
+/// The output of `weir migrate`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Moved {
     pub bytes: u64,

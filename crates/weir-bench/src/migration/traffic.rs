@@ -15,7 +15,7 @@ pub const PORTS: std::ops::Range<u16> = 5300..5316;
 /// A pause of the stream that is kept.
 const LONG: u64 = 500_000;
 
-/// What became of a stream.
+/// The figures of a stream that was received.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Received {
     /// Packets that came.

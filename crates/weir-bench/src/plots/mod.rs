@@ -160,7 +160,7 @@ fn chain(results: &Results) -> Lines {
 
 fn simple(results: &Results, group: &str) -> Bars {
     let row = |w: &Workload| {
-        let bare = w.ways.first()?.nanos;
+        let bare = w.variants.first()?.nanos;
         let bars = vec![Bar::new(w.total()?, COLOURS[0]), Bar::new(bare, GREY)];
         Some(Row { label: w.name.clone(), bars, mark: w.target })
     };

@@ -14,7 +14,7 @@ use super::lab::Lab;
 use crate::references::process::{Folder, Running, program, run};
 use anyhow::{Context, Result, anyhow, ensure};
 
-/// A way to forward frames.
+/// A program that forwards frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forwarder {
     /// The engine with packet sockets.
@@ -31,7 +31,7 @@ pub enum Forwarder {
     Wire,
 }
 
-/// What goes away with this.
+/// A forwarding program that ends when this is dropped.
 #[expect(dead_code, reason = "kept for what dropping does")]
 pub enum Forwarding {
     Engine(Engine),

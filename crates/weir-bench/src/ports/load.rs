@@ -83,7 +83,7 @@ pub fn blast(lab: &Lab, time: Duration) -> Result<f64> {
     Ok(rate)
 }
 
-/// What came of sending at a pace.
+/// The result of sending at a pace.
 #[derive(Debug, Clone, Copy)]
 pub struct Paced {
     /// Packets sent.

@@ -29,7 +29,7 @@ const ENGINE: usize = 1;
 /// How long a rate has to lose nothing before a soak.
 const TRIAL: Duration = Duration::from_secs(10);
 
-/// What was found.
+/// A measured value.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Figure {
     /// What is measured, and in which unit.

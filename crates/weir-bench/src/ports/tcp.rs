@@ -15,7 +15,7 @@ use crate::stats::Spread;
 /// The graph, for interfaces `lan` and `wan`.
 const GRAPH: &str = include_str!("../../../../examples/firewall-nat.click");
 
-/// Who routes.
+/// The router of a measurement.
 #[derive(Debug, Clone, Copy)]
 enum Router {
     Engine(Method),

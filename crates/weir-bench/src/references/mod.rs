@@ -18,7 +18,7 @@ use weir_packet::Packet;
 use crate::stats::Spread;
 use crate::workload::Frames;
 
-/// What another program took.
+/// The result of another program.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Reference {
     /// The program and its version.

@@ -18,7 +18,7 @@ use crate::workload::{Frames, l2_frames, last_frames};
 /// The thread that moves packets.
 const WORKER: &str = "pmd-c";
 
-/// What it is measured with.
+/// The work that it is measured with.
 struct Job {
     about: String,
     workload: String,

@@ -50,7 +50,7 @@ pub struct Verification {
     pub reference: Option<Reference>,
 }
 
-/// What is built.
+/// The input that is built.
 enum Text {
     Topology(String),
     Click(String),

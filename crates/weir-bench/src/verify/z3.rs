@@ -14,7 +14,7 @@ const PATIENCE: u32 = 60;
 /// Milliseconds after which it is not asked again.
 const ENOUGH: f64 = 2000.0;
 
-/// What z3 takes.
+/// The times of z3.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Reference {
     /// Milliseconds from the start of the process to its end.

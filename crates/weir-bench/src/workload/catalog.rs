@@ -34,7 +34,7 @@ pub struct Entry {
     /// The curve it is a point of, and the number of entries of its table.
     pub curve: Option<(&'static str, usize)>,
     /// Whether interpreter and machine code of the program as linked are measured too.
-    pub all_ways: bool,
+    pub all_variants: bool,
     classes: &'static [&'static str],
     make: Box<dyn Fn(usize) -> Workload>,
 }
@@ -47,7 +47,7 @@ impl Entry {
             target: None,
             peer: None,
             curve: None,
-            all_ways: false,
+            all_variants: false,
             classes: &[],
             make: Box::new(make),
         }
@@ -61,8 +61,8 @@ impl Entry {
         Entry { curve: Some((name, entries)), ..self }
     }
 
-    fn all_ways(self) -> Entry {
-        Entry { all_ways: true, ..self }
+    fn all_variants(self) -> Entry {
+        Entry { all_variants: true, ..self }
     }
 
     fn needs(self, classes: &'static [&'static str]) -> Entry {
@@ -121,7 +121,7 @@ fn routers() -> Vec<Entry> {
             |_| router::short(FRAME_LEN),
         )
         .held(Some(12.0), Some((31.7, "VPP")))
-        .all_ways(),
+        .all_variants(),
         Entry::new(
             "router-click".into(),
             "The standard IP router of Click behind its ARP queriers: Classifier → Paint → Strip → CheckIPHeader → \
@@ -131,7 +131,7 @@ fn routers() -> Vec<Entry> {
         )
         .held(Some(16.0), Some((44.0, "FastClick")))
         .needs(&["PaintTee", "IPGWOptions", "FixIPSrc", "IPFragmenter"])
-        .all_ways(),
+        .all_variants(),
     ]
 }
 
@@ -169,7 +169,7 @@ fn rule_lists() -> Vec<Entry> {
         [(10, 12.0, (18.0, "BESS")), (100, 16.0, (45.0, "BESS")), (1000, 24.0, (60.0, "Open vSwitch"))];
     let last = held.map(|(n, target, peer)| {
         let entry = last_rule("rules", n).held(Some(target), Some(peer));
-        if n == 10 { entry.all_ways() } else { entry }
+        if n == 10 { entry.all_variants() } else { entry }
     });
     let mixed = [10, 100, 1000, 10_000].map(|n| {
         let about = "CheckIPHeader → IPFilter: rules of mixed shapes (prefixes, ports, ranges, protocols), 4 outputs; \
@@ -200,7 +200,7 @@ fn flows(group: &str, n: usize, popularity: Popularity) -> Entry {
 
 fn source_nat() -> Vec<Entry> {
     vec![
-        flows("nat", 1, Uniform).held(Some(13.0), Some((19.0, "BESS"))).all_ways(),
+        flows("nat", 1, Uniform).held(Some(13.0), Some((19.0, "BESS"))).all_variants(),
         flows("nat", 1000, Uniform).held(Some(15.0), Some((24.0, "BESS"))),
         flows("nat", 1000, Zipf),
         flows("nat", 100_000, Uniform).held(Some(38.0), Some((186.0, "VPP"))),
@@ -223,7 +223,7 @@ fn switches() -> Vec<Entry> {
         let peer = if n == 1 { (18.0, "BESS") } else { (20.0, "BESS") };
         let held = n <= 1000;
         let entry = stations("l2", n).held(held.then_some(10.0), held.then_some(peer));
-        if n == 1 { entry.all_ways() } else { entry }
+        if n == 1 { entry.all_variants() } else { entry }
     });
     all.into()
 }
@@ -237,7 +237,7 @@ fn chains() -> Vec<Entry> {
         let entry = Entry::new(format!("chain-null-{n}"), about, move |_| chain::null(n));
         match n {
             0 => entry.held(Some(6.0), Some((9.2, "Click"))),
-            1 => entry.all_ways(),
+            1 => entry.all_variants(),
             8 => entry.held(Some(13.0), Some((27.6, "BESS"))),
             _ => entry,
         }
@@ -266,7 +266,7 @@ fn load_balancers() -> Vec<Entry> {
         Entry::new("lb-8".into(), about, |_| lb::by_hash(8))
             .held(Some(14.0), Some((28.0, "XDP")))
             .needs(&["FlowHashSwitch", "SetIPDst"])
-            .all_ways(),
+            .all_variants(),
     ]
 }
 

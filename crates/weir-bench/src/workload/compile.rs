@@ -1,4 +1,4 @@
-//! Graphs of many elements, whose way to machine code is timed.
+//! Graphs of many elements, whose compilation is timed.
 
 /// Kinds of elements, heavy and light, as graphs of functions have them.
 const KINDS: [&str; 10] = [

@@ -55,7 +55,7 @@ impl Workload {
     }
 }
 
-/// What becomes of frames.
+/// The expected result for frames.
 #[derive(Debug)]
 pub enum Expected {
     /// The exit that each frame has to take, and its bytes then.

@@ -11,7 +11,7 @@ use super::body::argument;
 /// Length of an Ethernet header.
 const ETHER_LEN: &str = "14";
 
-/// What packets on each input of each element begin with, told from the ports where they come in and the elements on
+/// What packets on each input of each element begin with, known from the ports where they come in and the elements on
 /// the way. Where nothing comes by, frames are assumed.
 pub fn framings(plan: &Plan, ports: &Ports) -> Vec<Vec<Framing>> {
     let graph = &plan.graph;

@@ -146,7 +146,7 @@ impl Treated {
         }
     }
 
-    /// What people send comes first, then what their hosts tell each other, and last what no host sends.
+    /// What people send comes first, then what their hosts say to each other, and last what no host sends.
     pub(crate) fn rank(&self) -> u8 {
         let kind = self.packets.last().map(|p| kind_of(&p.bytes, p.ip));
         match kind {
@@ -194,7 +194,7 @@ impl Fated {
 enum Kind {
     /// TCP, UDP, a question or answer of ping.
     Usual,
-    /// ARP, ICMP errors and what else hosts and routers tell each other.
+    /// ARP, ICMP errors and what else hosts and routers say to each other.
     Control,
     Other,
 }

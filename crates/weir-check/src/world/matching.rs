@@ -70,7 +70,7 @@ impl Matching {
     }
 
     fn alike(&self, old: &World, new: &World, (a, b): (NodeId, NodeId)) -> bool {
-        // What a node that is no program stands for, such as a device, is told by its arguments.
+        // What a node that is no program stands for, such as a device, is known by its arguments.
         let named = old.labels.get(&a) == new.labels.get(&b);
         let (a, b) = (old.net.node(a), new.net.node(b));
         let does = match (&a.body, &b.body) {

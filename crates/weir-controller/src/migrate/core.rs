@@ -93,7 +93,7 @@ pub enum End {
     Target,
 }
 
-/// What comes next.
+/// The next step of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Next {
     /// This stage, with the function at that node in the end.

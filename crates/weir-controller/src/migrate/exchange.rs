@@ -28,7 +28,7 @@ const ROUNDS: usize = 6;
 /// So few bytes need no further round.
 const FEW: usize = 16 << 10;
 
-/// What is known of a move, and what came of it.
+/// The state of a move, and its result.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     /// The graph as it is when the function has arrived.

@@ -45,7 +45,7 @@ impl Drop for Move<'_> {
     }
 }
 
-/// What is known of a function that is to move.
+/// The facts about a function that is to move.
 struct Asked {
     stored: Stored,
     graph: ServiceGraph,

@@ -27,7 +27,7 @@ pub struct Account {
     last: Counts,
 }
 
-/// What was counted.
+/// The counters of a module.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Counts {
     process: String,

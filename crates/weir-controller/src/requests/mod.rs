@@ -69,7 +69,7 @@ pub fn is_request(id: &str) -> bool {
 /// How often a request is proved that others overtake.
 const TRIES: usize = 3;
 
-/// Who asks, and how often they did.
+/// A requester, and how often it asked.
 #[derive(Debug, Default)]
 pub(crate) struct Asking {
     rates: std::sync::Mutex<rates::Rates>,

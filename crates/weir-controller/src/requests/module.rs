@@ -29,7 +29,7 @@ pub(super) struct Flat {
     number: usize,
 }
 
-/// What runs the modules of a request.
+/// The functions that run the modules of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runs {
     /// The script of the function that all traffic passes. Its first port leads to the network, the others to the sandboxes, in their order.

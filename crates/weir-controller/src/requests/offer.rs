@@ -61,7 +61,7 @@ pub struct Access {
     pub vlan: Option<u16>,
 }
 
-/// What the operator offers.
+/// The operator's offer.
 #[derive(Debug)]
 pub struct Offer {
     /// The network with its platforms.

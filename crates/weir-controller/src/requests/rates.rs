@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// What each who asks has left: as many as `burst` at once, then `rate` a second.
+/// The token buckets of requesters: as many requests as `burst` at once, then `rate` a second.
 #[derive(Debug, Clone, Default)]
 pub struct Rates {
     /// What was left, and when, in seconds.

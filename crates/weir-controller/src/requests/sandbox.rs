@@ -37,7 +37,7 @@ pub struct OwnFunction {
     pub body: Body,
 }
 
-/// What runs in a function of its own.
+/// The content of a function of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
     /// A script, as a process.

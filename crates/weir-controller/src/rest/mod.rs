@@ -34,7 +34,7 @@ use weir_rest::origin::same_origin;
 
 use crate::controller::Controller;
 
-/// What handlers get.
+/// The state that handlers share.
 type App = Arc<Controller>;
 
 /// The interface of a node, of which this is a superset.

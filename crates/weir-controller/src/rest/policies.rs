@@ -17,7 +17,7 @@ use weir_rest::to_the_end;
 
 use super::App;
 
-/// What may be said of a policy that is set.
+/// The options of setting a policy.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]

@@ -19,7 +19,7 @@ use super::App;
 use crate::controller::now;
 use crate::requests::{Kept, id, number};
 
-/// What may be said of a request.
+/// The options of a request.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -29,7 +29,7 @@ pub(super) struct Options {
     lifetime: Option<u64>,
 }
 
-/// What may be said of accounts.
+/// The options of listing accounts.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]

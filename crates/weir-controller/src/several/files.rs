@@ -38,7 +38,7 @@ pub(super) fn authority(etcd: &Etcd) -> Result<Authority, ControllerError> {
     Ok(weir_tls::files::authority_of_export(&text)?)
 }
 
-/// What is only done by who leads, and that is no controller.
+/// An operation of the leader's alone, tried at a controller that is none.
 struct Alone {
     etcd: Arc<Etcd>,
     lease: i64,

@@ -22,7 +22,7 @@ const OF_NODES: [&str; 2] = ["/v1/nodes/hello", "/v1/nodes/renew"];
 /// How long until it is worth to ask again, in seconds.
 const AGAIN: HeaderValue = HeaderValue::from_static("2");
 
-/// What this controller is at present.
+/// The present role of this controller.
 #[derive(Debug, Clone)]
 pub(super) enum Standing {
     /// The leader: that is its interface, and there go nodes that dial.
@@ -33,7 +33,7 @@ pub(super) enum Standing {
     Waits,
 }
 
-/// What is behind the address of a controller.
+/// The server at a controller's address, whatever its role is.
 #[derive(Debug, Clone)]
 pub(super) struct Front {
     standing: Arc<watch::Sender<Standing>>,

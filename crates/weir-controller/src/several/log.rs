@@ -83,7 +83,7 @@ fn pieces(text: &str) -> Vec<&str> {
     pieces
 }
 
-/// Who leads.
+/// The controller that leads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Leader {
     /// Its lease.

@@ -18,7 +18,7 @@ use weir_ir::{Known, Reason};
 
 use crate::insn::{Alu, Cond, Helper, Insn, Label, Reg, Size, Src};
 use crate::maps::{Layout, Map, MapKind, Role};
-use crate::places::{Place, Places};
+use crate::places::{Location, Places};
 use crate::refuse::{Cause, Refusal};
 use crate::usage::Usages;
 use crate::{Ended, Hook, Options};
@@ -30,7 +30,7 @@ use Reg::{R0, R1, R2, R3, R5, R6, R7, R8, R9, R10};
 /// The source of a value of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum From {
-    Place(Place),
+    Location(Location),
     Number(u64),
 }
 
@@ -240,8 +240,8 @@ impl<'p> Emit<'p> {
             return Some(From::Number((c >> (64 * half)) as u64));
         }
         match (self.places.get(v), half) {
-            (Some((lo, _)), 0) => Some(From::Place(lo)),
-            (Some((_, Some(hi))), _) => Some(From::Place(hi)),
+            (Some((lo, _)), 0) => Some(From::Location(lo)),
+            (Some((_, Some(hi))), _) => Some(From::Location(hi)),
             (Some(_), _) => Some(From::Number(0)),
             (None, _) => None,
         }
@@ -255,8 +255,8 @@ impl<'p> Emit<'p> {
     fn fetch_from(&mut self, dst: Reg, from: From) {
         match from {
             From::Number(n) => self.set(dst, n),
-            From::Place(Place::Reg(r)) => self.mov(dst, r),
-            From::Place(Place::Stack(off)) => self.load(Size::B8, dst, R10, off),
+            From::Location(Location::Reg(r)) => self.mov(dst, r),
+            From::Location(Location::Stack(off)) => self.load(Size::B8, dst, R10, off),
         }
     }
 
@@ -267,7 +267,7 @@ impl<'p> Emit<'p> {
     /// The register where a value stands, or this one, where it is put.
     fn reg(&mut self, v: Value, otherwise: Reg) -> Reg {
         match self.half(v, 0) {
-            Some(From::Place(Place::Reg(r))) => r,
+            Some(From::Location(Location::Reg(r))) => r,
             _ => {
                 self.fetch(otherwise, v);
                 otherwise
@@ -291,10 +291,10 @@ impl<'p> Emit<'p> {
         self.keep_at(place, src);
     }
 
-    fn keep_at(&mut self, place: Place, src: Reg) {
+    fn keep_at(&mut self, place: Location, src: Reg) {
         match place {
-            Place::Reg(r) => self.mov(r, src),
-            Place::Stack(off) => self.store(Size::B8, R10, off, Src::Reg(src)),
+            Location::Reg(r) => self.mov(r, src),
+            Location::Stack(off) => self.store(Size::B8, R10, off, Src::Reg(src)),
         }
     }
 
@@ -335,11 +335,11 @@ impl<'p> Emit<'p> {
 
     fn pass_values(&mut self, t: &Target, supplied: &[Reg]) {
         let params = &self.p.block(t.block).params;
-        let mut moves: Vec<(Place, From)> = Vec::new();
+        let mut moves: Vec<(Location, From)> = Vec::new();
         for (i, param) in params.iter().enumerate() {
             let Some((lo, hi)) = self.places.get(*param) else { continue };
             if let Some(r) = supplied.get(i) {
-                moves.push((lo, From::Place(Place::Reg(*r))));
+                moves.push((lo, From::Location(Location::Reg(*r))));
                 continue;
             }
             let arg = t.args[i - supplied.len()];
@@ -353,20 +353,21 @@ impl<'p> Emit<'p> {
     }
 
     /// Moves at the same time: what is overwritten is read before.
-    fn move_all(&mut self, mut moves: Vec<(Place, From)>) {
-        moves.retain(|(to, from)| *from != From::Place(*to));
+    fn move_all(&mut self, mut moves: Vec<(Location, From)>) {
+        moves.retain(|(to, from)| *from != From::Location(*to));
         while !moves.is_empty() {
-            let ready = (0..moves.len())
-                .find(|&i| !moves.iter().enumerate().any(|(j, m)| j != i && m.1 == From::Place(moves[i].0)));
+            let ready = (0..moves.len()).find(|&i| {
+                !moves.iter().enumerate().any(|(j, m)| j != i && m.1 == From::Location(moves[i].0))
+            });
             if let Some(i) = ready {
                 let (to, from) = moves.swap_remove(i);
                 match (to, from) {
-                    (Place::Reg(r), _) => self.fetch_from(r, from),
-                    (Place::Stack(off), From::Number(n)) if i32::try_from(n as i64).is_ok() => {
+                    (Location::Reg(r), _) => self.fetch_from(r, from),
+                    (Location::Stack(off), From::Number(n)) if i32::try_from(n as i64).is_ok() => {
                         self.store(Size::B8, R10, off, Src::Imm(n as i32));
                     }
-                    (Place::Stack(_), From::Place(Place::Reg(r))) => self.keep_at(to, r),
-                    (Place::Stack(_), _) => {
+                    (Location::Stack(_), From::Location(Location::Reg(r))) => self.keep_at(to, r),
+                    (Location::Stack(_), _) => {
                         self.fetch_from(R1, from);
                         self.keep_at(to, R1);
                     }
@@ -375,7 +376,10 @@ impl<'p> Emit<'p> {
                 // A circle: one of it waits in a register.
                 let from = moves[0].1;
                 self.fetch_from(R5, from);
-                moves.iter_mut().filter(|m| m.1 == from).for_each(|m| m.1 = From::Place(Place::Reg(R5)));
+                moves
+                    .iter_mut()
+                    .filter(|m| m.1 == from)
+                    .for_each(|m| m.1 = From::Location(Location::Reg(R5)));
             }
         }
     }

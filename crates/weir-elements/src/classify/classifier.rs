@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use super::filter::{Bit, Cond, FEW, Field, Plan, Test, View};
+use super::filter::{Bit, Cond, FEW, Field, RuleList, Test, View};
 use super::tree::{self, Tree};
 use crate::prelude::*;
 
@@ -174,7 +174,7 @@ fn program(e: &Classifier, b: &mut Builder) {
         let clauses = p.0.iter().map(|c| c.cond(words.as_deref()));
         (Cond::all(clauses), port)
     });
-    let mut plan = Plan::of(View::Bytes, rules.collect(), FEW, false);
+    let mut plan = RuleList::of(View::Bytes, rules.collect(), FEW, false);
     plan.declare(b, "patterns");
     b.input(0, |b| {
         plan.run(b, |b, _, port, _| b.emit(port));

@@ -10,7 +10,7 @@ mod test;
 
 pub(super) use cond::{Bit, Cond, Field, Test};
 pub(super) use plan::FEW;
-pub use plan::{MatchedBy, Plan};
+pub use plan::{MatchedBy, RuleList};
 pub use read::Headers;
 
 /// The packets that a filter looks at.

@@ -1,6 +1,6 @@
 use weir_filter::{Expr, Layer as Header, Prim};
 
-use super::filter::{Plan, View};
+use super::filter::{RuleList, View};
 use super::tree::Tree;
 use crate::prelude::*;
 
@@ -80,7 +80,7 @@ fn program(e: &IPClassifier, b: &mut Builder) {
 
 /// The program: sends packets whose `net` mark stands on a header of that kind to the output of their pattern.
 pub(super) fn classify(patterns: &[Pattern], view: View, b: &mut Builder) {
-    let mut plan = Plan::new(view, (0..).zip(patterns).map(|(port, p)| (&p.0, port)));
+    let mut plan = RuleList::new(view, (0..).zip(patterns).map(|(port, p)| (&p.0, port)));
     plan.declare(b, "patterns");
     b.input(0, |b| {
         require_marked(b, Layer::Net, if view == View::Ip { 20 } else { 40 });

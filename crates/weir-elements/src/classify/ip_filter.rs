@@ -1,6 +1,6 @@
 use weir_filter::Expr;
 
-use super::filter::{MatchedBy, Plan, View};
+use super::filter::{MatchedBy, RuleList, View};
 use super::ip_classifier::filter_of_ip;
 use super::tree::Tree;
 use crate::prelude::*;
@@ -101,7 +101,7 @@ fn program_text(rules: &[Rule]) -> Result<String, String> {
 }
 
 /// The actions, each once, and the rules with the number of their action.
-fn plan(rules: &[Rule], view: View) -> (Vec<Action>, Plan) {
+fn plan(rules: &[Rule], view: View) -> (Vec<Action>, RuleList) {
     let mut actions: Vec<Action> = Vec::new();
     let rules: Vec<(&Expr, u32)> = rules
         .iter()
@@ -113,7 +113,7 @@ fn plan(rules: &[Rule], view: View) -> (Vec<Action>, Plan) {
             (&r.expr, n as u32)
         })
         .collect();
-    (actions, Plan::new(view, rules).counted())
+    (actions, RuleList::new(view, rules).counted())
 }
 
 fn program(e: &IPFilter, b: &mut Builder) {

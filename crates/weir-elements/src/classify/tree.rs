@@ -59,7 +59,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// What becomes of a packet, whose byte at an offset is told, if it has one.
+    /// What becomes of a packet, whose byte at an offset is given, if it has one.
     #[cfg(test)]
     fn decide(&self, byte: impl Fn(u32) -> Option<u8>) -> Option<u32> {
         let mut at = self.start;

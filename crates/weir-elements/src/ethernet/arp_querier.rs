@@ -1,5 +1,5 @@
 use super::arp_table::{self, Settings, TableName};
-use crate::fields::{arp, ether};
+use crate::fields::{ARP_SENDER, ETHER_DST, ETHER_SRC, arp, ether};
 use crate::prelude::*;
 use weir_packet::{Checksum, PacketType};
 
@@ -336,7 +336,7 @@ fn learn(parts: Parts, b: &mut Builder) {
     let operation = arp::OPERATION.load(b);
     let other = b.ne(operation, 2);
     b.when(other, |b| b.drop(Reason::new("NotAnAnswer")));
-    let eth = load_ether(b, Layer::Data, 22);
+    let eth = ARP_SENDER.load(b);
     let ip = arp::SENDER_IP.load(b);
     // An answer that names no host, or a group of them, would send traffic astray.
     let first = b.load(W8, Layer::Data, 22);
@@ -391,11 +391,11 @@ fn write_query(parts: Parts, b: &mut Builder, ip: V, to: V) {
     b.require(Layer::Data, ARP_LEN, Reason::NO_SPACE);
     b.set_mark(Layer::Mac, Layer::Data, 0);
     let eth = b.constant(W64, parts.eth);
-    store_ether(b, Layer::Data, 0, to);
-    store_ether(b, Layer::Data, 6, eth);
+    ETHER_DST.store(b, to);
+    ETHER_SRC.store(b, eth);
     ether::TYPE.store_const(b, ethertype::ARP);
     arp::START.store_const(b, 0x0001_0800_0604_0001_u64);
-    store_ether(b, Layer::Data, 22, eth);
+    ARP_SENDER.store(b, eth);
     let own = b.read_cell(parts.ipaddr);
     arp::SENDER_IP.store(b, own);
     arp::TARGET_IP.store(b, ip);

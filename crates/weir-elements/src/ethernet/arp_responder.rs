@@ -1,4 +1,4 @@
-use crate::fields::{arp, ether};
+use crate::fields::{ARP_SENDER, ARP_TARGET, ETHER_DST, ETHER_SRC, arp, ether};
 use crate::prelude::*;
 use weir_packet::PacketType;
 use weir_table::EntryRef;
@@ -14,7 +14,7 @@ element! {
     example "Idle -> ARPResponder(10.0.0.1 02:00:00:00:00:01) -> Discard;";
     example "Idle -> r :: ARPResponder(10.0.0.1 10.1.0.0/16 02:00:00:00:00:01, 10.2.0.0/255.255.0.0 02:00:00:00:00:02) -> Discard; r [1] -> Discard;";
     params {
-        /// IP addresses or prefixes, and the Ethernet address that the reply tells for them.
+        /// IP addresses or prefixes, and the Ethernet address that the reply gives for them.
         rest entries: Vec<ArpEntries>,
     }
     handlers {
@@ -109,14 +109,14 @@ fn program(e: &ARPResponder, b: &mut Builder) {
         let eth = b.get(entry, "eth");
 
         // The sender becomes the target of the reply.
-        let asker = load_ether(b, Layer::Data, 22);
+        let asker = ARP_SENDER.load(b);
         let asker_ip = arp::SENDER_IP.load(b);
-        store_ether(b, Layer::Data, 0, asker);
-        store_ether(b, Layer::Data, 6, eth);
+        ETHER_DST.store(b, asker);
+        ETHER_SRC.store(b, eth);
         arp::OPERATION.store_const(b, 2_u16);
-        store_ether(b, Layer::Data, 22, eth);
+        ARP_SENDER.store(b, eth);
         arp::SENDER_IP.store(b, wanted);
-        store_ether(b, Layer::Data, 32, asker);
+        ARP_TARGET.store(b, asker);
         arp::TARGET_IP.store(b, asker_ip);
 
         // The request's padding goes, and so does what was known of it: it was a broadcast, the reply is not, and when

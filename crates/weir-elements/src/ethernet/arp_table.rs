@@ -144,7 +144,7 @@ impl TableName {
         };
         let mut args = Args::new(peer.args, ARPTable::INFO);
         let table = ARPTable::configure(&mut args);
-        // What is wrong with its arguments it tells itself.
+        // It reports what is wrong with its arguments itself.
         self.found = table.filter(|_| args.finish().is_empty()).map(|table| table.settings(peer.name));
         Ok(())
     }

@@ -28,7 +28,7 @@ element! {
         pos badaddrs: AddressList = AddressList(vec![]),
         /// Longest error in bytes, IP header included.
         key mtu: u16 = 576,
-        /// Next-hop MTU that a `needfrag` error tells (RFC 1191).
+        /// Next-hop MTU that a `needfrag` error carries (RFC 1191).
         key pmtu: u16 = 0,
         /// Whether the fix-source annotation is set, for `FixIPSrc` downstream.
         key set_fix_anno: bool = true,
@@ -38,7 +38,7 @@ element! {
         cell src: Ipv4Addr,
         /// Longest error in bytes.
         cell mtu: u16,
-        /// Next-hop MTU that a `needfrag` error tells.
+        /// Next-hop MTU that a `needfrag` error carries.
         cell pmtu: u16,
         /// Number of packets that were not answered.
         count drops,
@@ -212,11 +212,11 @@ fn program(e: &ICMPError, b: &mut Builder) {
         icmp::TYPE.store_const(b, e.r#type.0);
         icmp::CODE.store_const(b, e.code.0);
         match (e.r#type.0, e.code.0) {
-            (12, 0) => b.store(Layer::Transport, 4, problem),
-            (5, _) => b.store(Layer::Transport, 4, gateway),
+            (12, 0) => icmp::PROBLEM.store(b, problem),
+            (5, _) => icmp::GATEWAY.store(b, gateway),
             (3, 4) => {
                 let pmtu = b.read_cell(pmtu);
-                b.store(Layer::Transport, 6, pmtu);
+                icmp::MTU.store(b, pmtu);
             }
             _ => {}
         }

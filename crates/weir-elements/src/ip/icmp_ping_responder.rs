@@ -38,7 +38,7 @@ fn program(_: &ICMPPingResponder, b: &mut Builder) {
         b.when(other, pass);
 
         let (src, dst) = (ipv4::SRC.load(b), ipv4::DST.load(b));
-        b.store(Layer::Net, 12, dst);
+        ipv4::SRC.store(b, dst);
         ipv4::DST.store(b, src);
         let ttl = b.load(W16, Layer::Net, 8);
         ipv4::FRAGMENT.store_const(b, 0_u16);
@@ -69,7 +69,7 @@ fn update_icmp_checksum(b: &mut Builder, old: V, new: V, len: V) {
     let field = icmp::CHECKSUM.load(b);
     let updated = update_checksum(b, field, &[old], &[new]);
     icmp::CHECKSUM.store(b, updated);
-    // An update cannot tell a message of zeros only from one that sums up to all ones; there is no pseudo header that
+    // An update cannot distinguish a message of zeros only from one that sums up to all ones; there is no pseudo header that
     // would keep the sum from being 0.
     let zero = b.eq(updated, 0);
     b.when(zero, |b| {

@@ -1,4 +1,4 @@
-use crate::fields::{ipv4, tcp};
+use crate::fields::{ipv4, option, tcp};
 use weir_packet::Checksum;
 
 use crate::prelude::*;
@@ -313,7 +313,7 @@ fn options(b: &mut Builder, header: V, compact: bool) -> V {
                 let alone = b.lt(rest, 2);
                 b.when(alone, |b| round.leave(b, vars));
                 b.require(Layer::Cursor, 2, Reason::TRUNCATED);
-                let len = b.load(W8, Layer::Cursor, 1);
+                let len = option::LENGTH.load(b);
                 let len = b.resize(W32, len);
                 let (short, long) = (b.lt(len, 2), b.gt(len, rest));
                 let wrong = b.or(short, long);

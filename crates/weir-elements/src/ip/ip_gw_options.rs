@@ -1,5 +1,5 @@
 use super::check_ip_header::AddressList;
-use crate::fields::ipv4;
+use crate::fields::{ipv4, option};
 use crate::prelude::*;
 
 element! {
@@ -73,7 +73,7 @@ fn options(e: &IPGWOptions, b: &mut Builder, drops: TableId, header: V, output: 
         b.require(Layer::Net, at, Reason::TRUNCATED);
         b.set_mark(Layer::Cursor, Layer::Net, at);
         b.require(Layer::Cursor, 1, Reason::TRUNCATED);
-        let kind = b.load(W8, Layer::Cursor, 0);
+        let kind = option::KIND.load(b);
         let next = b.add(at, 1);
         let skip = b.eq(kind, NO_OPERATION);
         b.when(skip, |b| round.next(b, &[next, changed, none]));
@@ -88,7 +88,7 @@ fn options(e: &IPGWOptions, b: &mut Builder, drops: TableId, header: V, output: 
         let alone = b.lt(left, 2);
         b.when(alone, |b| wrong(b, 1));
         b.require(Layer::Cursor, 2, Reason::TRUNCATED);
-        let len = b.load(W8, Layer::Cursor, 1);
+        let len = option::LENGTH.load(b);
         let len = b.resize(W32, len);
         let short = b.lt(len, 2);
         let long = b.gt(len, left);
@@ -166,7 +166,7 @@ impl IpOption {
         let pointer = self.pointer(b);
         let early = b.lt(pointer, 5);
         b.when(early, |b| wrong(b, 2));
-        let overflow_and_flag = b.load(W8, Layer::Cursor, 3);
+        let overflow_and_flag = option::OVERFLOW_AND_FORM.load(b);
         let flag = b.and(overflow_and_flag, 15);
         let forms = [STAMPS, ADDRESSES, PRESPECIFIED];
         b.switch(flag, &forms, |b, case| {
@@ -194,7 +194,7 @@ impl IpOption {
                     let full = b.ge(overflow_and_flag, 0xf0);
                     b.when(full, |b| wrong(b, 3));
                     let more = b.add(overflow_and_flag, 0x10);
-                    b.store(Layer::Cursor, 3, more);
+                    option::OVERFLOW_AND_FORM.store(b, more);
                 },
             );
         });
@@ -220,14 +220,14 @@ impl IpOption {
 
     /// Where the next entry goes; the first byte of the option is 1.
     fn pointer(&self, b: &mut Builder) -> V {
-        let pointer = b.load(W8, Layer::Cursor, 2);
+        let pointer = option::POINTER.load(b);
         b.resize(W32, pointer)
     }
 
     fn set_pointer(&self, b: &mut Builder, pointer: V, size: u32) {
         let after = b.add(pointer, size);
         let after = b.resize(W8, after);
-        b.store(Layer::Cursor, 2, after);
+        option::POINTER.store(b, after);
     }
 
     /// Whether an entry fits.

@@ -67,7 +67,7 @@ fn fix_offset(b: &mut Builder, len: V) {
     let words = b.select(short, least, words);
     let byte = b.shl(words, 4);
     let byte = b.or(byte, low);
-    b.store(Layer::Transport, 12, byte);
+    tcp::DATA_OFFSET.store(b, byte);
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Source routes of packets that are answered (RFC 1812 section 4.3.2.6).
 
+use crate::fields::option;
 use crate::prelude::*;
 
 /// Loose and strict source routes (RFC 791 section 3.1).
@@ -26,7 +27,7 @@ pub(super) fn source_route(b: &mut Builder, header: V) -> SourceRoute {
         b.require_or(Layer::Net, next, |b| round.leave(b, &nothing));
         b.set_mark(Layer::Cursor, Layer::Net, next);
         b.require_or(Layer::Cursor, 1, |b| round.leave(b, &nothing));
-        let kind = b.load(W8, Layer::Cursor, 0);
+        let kind = option::KIND.load(b);
         b.switch(kind, &[0, 1], |b, case| match case {
             Some(0) => round.leave(b, &nothing),
             Some(_) => {
@@ -36,7 +37,7 @@ pub(super) fn source_route(b: &mut Builder, header: V) -> SourceRoute {
             None => {}
         });
         b.require_or(Layer::Cursor, 2, |b| round.leave(b, &nothing));
-        let len = b.load(W8, Layer::Cursor, 1);
+        let len = option::LENGTH.load(b);
         let len = b.resize(W32, len);
         let behind = b.add(next, len);
         let short = b.lt(len, 2);
@@ -49,7 +50,7 @@ pub(super) fn source_route(b: &mut Builder, header: V) -> SourceRoute {
                     Layer::Cursor,
                     3,
                     |b| {
-                        let pointer = b.load(W8, Layer::Cursor, 2);
+                        let pointer = option::POINTER.load(b);
                         let pointer = b.resize(W32, pointer);
                         let early = b.lt(pointer, 4);
                         let odd = b.and(pointer, 3);
@@ -93,10 +94,10 @@ impl SourceRoute {
         let some = b.ne(extra, 0);
         b.when(some, |b| {
             b.require(Layer::Data, 24, Reason::TRUNCATED);
-            b.store(Layer::Data, 20, self.kind);
+            option::KIND.at(Layer::Data, 20).store(b, self.kind);
             let len = b.resize(W8, self.passed);
-            b.store(Layer::Data, 21, len);
-            b.store_const(W8, Layer::Data, 22, 4_u8);
+            option::LENGTH.at(Layer::Data, 20).store(b, len);
+            option::POINTER.at(Layer::Data, 20).store_const(b, 4_u8);
             // From the last address that was passed to the first: where it stands in the packet, and where it goes.
             let last = b.add(headers, self.at);
             let last = b.add(last, self.passed);

@@ -1,6 +1,6 @@
 //! The chain of headers of a packet (RFC 8200 section 4).
 
-use crate::fields::ipv6;
+use crate::fields::{ipv6, ipv6_extension};
 use crate::prelude::*;
 
 /// Length of the IPv6 header.
@@ -37,9 +37,9 @@ pub(super) fn walk(b: &mut Builder, bad: impl Fn(&mut Builder, Reason) + Copy) -
         let more = is_extension_header(b, next);
         b.unless(more, |b| round.leave(b, &[next, at, yes, no]));
         b.require_or(Layer::Transport, 8, truncated);
-        let following = b.load(W8, Layer::Transport, 0);
+        let following = ipv6_extension::NEXT_HEADER.at(Layer::Transport, 0).load(b);
         let fragment = b.eq(next, FRAGMENT);
-        let offset = b.load(W16, Layer::Transport, 2);
+        let offset = ipv6_extension::FRAGMENT.at(Layer::Transport, 0).load(b);
         let offset = b.and(offset, 0xfff8);
         let later = b.ne(offset, 0);
         let later = b.and(fragment, later);
@@ -52,7 +52,7 @@ pub(super) fn walk(b: &mut Builder, bad: impl Fn(&mut Builder, Reason) + Copy) -
         let late = b.xor(is_first, 1);
         let misplaced = b.and(options, late);
         b.when(misplaced, |b| bad(b, Reason::BAD_HEADER));
-        let len = b.load(W8, Layer::Transport, 1);
+        let len = ipv6_extension::LENGTH.at(Layer::Transport, 0).load(b);
         let len = b.resize(W32, len);
         let len = extension_header_len(b, next, len);
         let eight = b.constant(W32, 8_u32);

@@ -34,7 +34,7 @@ fn program(e: &CheckIP6Header, b: &mut Builder) {
     b.input(0, |b| {
         b.require_or(Layer::Data, e.offset + HEADER_LEN, refuse(drops, Reason::TRUNCATED));
         b.set_mark(Layer::Net, Layer::Data, e.offset);
-        let first = b.load(W8, Layer::Net, 0);
+        let first = ipv6::VERSION.load(b);
         let version = b.shr(first, 4);
         let wrong = b.ne(version, 6);
         b.when(wrong, refuse(drops, Reason::new("BadVersion")));

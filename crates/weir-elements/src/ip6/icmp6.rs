@@ -1,5 +1,6 @@
 //! ICMPv6 messages (RFC 4443).
 
+use crate::fields::icmpv6;
 use crate::prelude::*;
 
 /// Sum over the ICMPv6 message of `len` bytes at `transport` and its pseudo header (RFC 8200 section 8.1). The IPv6
@@ -20,5 +21,5 @@ pub(super) fn fill_checksum(b: &mut Builder, len: V) {
     let sum = sum(b, len);
     let field = b.not(sum);
     b.require(Layer::Transport, 4, Reason::TRUNCATED);
-    b.store(Layer::Transport, 2, field);
+    icmpv6::CHECKSUM.store(b, field);
 }

@@ -1,4 +1,4 @@
-use crate::fields::ipv6;
+use crate::fields::{icmpv6, ipv6};
 use std::net::Ipv6Addr;
 
 use super::chain::{HEADER_LEN, require_ip6, walk};
@@ -27,13 +27,13 @@ element! {
         pos code: Icmp6Code = Icmp6Code(0) => "0",
         /// Longest error in bytes, IPv6 header included.
         key mtu: u16 = 1280,
-        /// Next-hop MTU that a `toobig` error tells.
+        /// Next-hop MTU that a `toobig` error carries.
         key pmtu: u32 = 1280,
     }
     handlers {
         /// Source address of the errors.
         cell src: Ipv6Addr,
-        /// Next-hop MTU that a `toobig` error tells.
+        /// Next-hop MTU that a `toobig` error carries.
         cell pmtu: u32,
         /// Number of packets that were not answered.
         count drops,
@@ -119,7 +119,7 @@ fn program(e: &ICMP6Error, b: &mut Builder) {
         let icmp = b.eq(protocol, proto::ICMPV6);
         b.when(icmp, |b| {
             b.require_or(Layer::Transport, 1, refuse);
-            let t = b.load(W8, Layer::Transport, 0);
+            let t = icmpv6::TYPE.load(b);
             let error = b.lt(t, 128);
             b.when(error, refuse);
             let redirect = b.eq(t, REDIRECT);
@@ -139,19 +139,21 @@ fn program(e: &ICMP6Error, b: &mut Builder) {
         b.set_mark(Layer::Transport, Layer::Data, HEADER_LEN);
         let len = b.rest(Layer::Transport);
         let len16 = b.resize(W16, len);
-        b.store_const(W32, Layer::Net, 0, 0x6000_0000_u32);
+        ipv6::START.store_const(b, 0x6000_0000_u32);
         ipv6::PAYLOAD_LENGTH.store(b, len16);
         b.store_const(W16, Layer::Net, 6, u16::from(proto::ICMPV6) << 8 | u16::from(HOPS));
         let from = b.read_cell(from);
         ipv6::SRC.store(b, from);
         ipv6::DST.store(b, src);
-        b.store_const(W32, Layer::Net, 40, u32::from(kind) << 24 | u32::from(code) << 16);
+        icmpv6::START
+            .at(Layer::Net, HEADER_LEN)
+            .store_const(b, u32::from(kind) << 24 | u32::from(code) << 16);
         let tells = match kind {
             2 => b.read_cell(pmtu),
             4 => b.resize(W32, problem),
             _ => b.constant(W32, 0_u32),
         };
-        b.store(Layer::Net, 44, tells);
+        icmpv6::DETAIL.at(Layer::Net, HEADER_LEN).store(b, tells);
         fill_checksum(b, len);
 
         // What the sender's kernel left unfinished is payload now.

@@ -2,7 +2,7 @@ use super::address::Ipv6Prefix;
 use super::neighbour::{
     ADVERTISEMENT, FRAME_LEN, MULTICAST_ETHER, Reply, SOLICITATION, TARGET_OPTION, message,
 };
-use crate::fields::ipv6;
+use crate::fields::{ETHER_SRC, ipv6};
 use crate::prelude::*;
 use crate::routes::Prefix;
 use weir_packet::PacketType;
@@ -22,7 +22,7 @@ element! {
     example "Idle -> IP6NDAdvertiser(fd00::1 02:00:00:00:00:01) -> Discard;";
     example "Idle -> a :: IP6NDAdvertiser(fd00::1/128 fd00:1::/64 02:00:00:00:00:01, ROUTER false) -> Discard; a [1] -> Discard;";
     params {
-        /// IPv6 addresses or prefixes, and the Ethernet address that the advertisement tells for them.
+        /// IPv6 addresses or prefixes, and the Ethernet address that the advertisement gives for them.
         rest entries: Vec<Entries>,
         /// Whether advertisements say that they come from a router.
         key router: bool = true,
@@ -87,7 +87,7 @@ fn program(e: &IP6NDAdvertiser, b: &mut Builder) {
         let eth = b.get(entry, "eth");
         let own = b.get(entry, "own");
         let asker = ipv6::SRC.load(b);
-        let asker_eth = load_ether(b, Layer::Data, 6);
+        let asker_eth = ETHER_SRC.load(b);
         let class = b.shr(asker, 120);
         let group = b.eq(class, 0xff);
         b.when(group, |b| refuse(b, Reason::BAD_HEADER));

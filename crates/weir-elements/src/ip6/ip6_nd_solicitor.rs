@@ -1,3 +1,4 @@
+use crate::fields::icmpv6;
 use std::net::Ipv6Addr;
 
 use super::neighbour::{
@@ -153,7 +154,7 @@ fn resolve(e: &IP6NDSolicitor, parts: Parts, b: &mut Builder) {
 /// Input 1: learns from advertisements (RFC 4861 section 7.2.5).
 fn learn(e: &IP6NDSolicitor, parts: Parts, b: &mut Builder) {
     let m: Message = message(b, ADVERTISEMENT, Builder::drop);
-    let flags = b.load(W8, Layer::Transport, 4);
+    let flags = icmpv6::FLAGS.load(b);
     let announced = link_address(b, &m, TARGET_OPTION, |b| b.drop(Reason::BAD_HEADER));
     // An address of a group of hosts would send traffic astray.
     let first = b.shr(announced, 40);

@@ -1,6 +1,6 @@
 //! Messages of neighbour discovery (RFC 4861 section 4) in Ethernet frames.
 
-use crate::fields::{ether, ipv6};
+use crate::fields::{ETHER_DST, ETHER_SRC, EtherAddress, Field, ether, icmpv6, ipv6, option};
 use weir_packet::Checksum;
 
 use super::chain::HEADER_LEN;
@@ -46,21 +46,21 @@ pub(super) fn message(b: &mut Builder, kind: u8, bad: impl Fn(&mut Builder, Reas
     let ether_type = ether::TYPE.load(b);
     let differs = b.ne(ether_type, ethertype::IPV6);
     b.when(differs, other);
-    let version = b.load(W8, Layer::Net, 0);
+    let version = ipv6::VERSION.load(b);
     let version = b.shr(version, 4);
     let differs = b.ne(version, 6);
     b.when(differs, other);
     let next = ipv6::NEXT_HEADER.load(b);
     let differs = b.ne(next, proto::ICMPV6);
     b.when(differs, other);
-    let t = b.load(W16, Layer::Transport, 0);
+    let t = icmpv6::TYPE_CODE.load(b);
     let differs = b.ne(t, u16::from(kind) << 8);
     b.when(differs, other);
     // No router has forwarded it.
     let hops = ipv6::HOP_LIMIT.load(b);
     let far = b.ne(hops, 255);
     b.when(far, wrong);
-    let target = b.load(W128, Layer::Transport, 8);
+    let target = icmpv6::TARGET.load(b);
     let class = b.shr(target, 120);
     let group = b.eq(class, 0xff);
     b.when(group, wrong);
@@ -104,7 +104,7 @@ pub(super) fn link_address(
             let eth = load_ether(b, Layer::Cursor, 2);
             round.leave(b, &[at, eth]);
         });
-        let units = b.load(W8, Layer::Cursor, 1);
+        let units = option::LENGTH.load(b);
         let empty = b.eq(units, 0);
         b.when(empty, bad);
         let units = b.resize(W32, units);
@@ -128,19 +128,22 @@ impl Reply {
     /// Writes it; addresses are those of the IPv6 header, source first, and the target.
     pub(super) fn write(&self, b: &mut Builder, [src, dst, target]: [V; 3]) {
         let [to, from] = self.ether;
-        store_ether(b, Layer::Data, 0, to);
-        store_ether(b, Layer::Data, 6, from);
+        ETHER_DST.store(b, to);
+        ETHER_SRC.store(b, from);
         ether::TYPE.store_const(b, ethertype::IPV6);
-        b.store_const(W32, Layer::Data, 14, 0x6000_0000_u32);
-        b.store_const(W16, Layer::Data, 18, MESSAGE_LEN);
-        b.store_const(W16, Layer::Data, 20, u16::from(proto::ICMPV6) << 8 | 255);
-        b.store(Layer::Data, 22, src);
-        b.store(Layer::Data, 38, dst);
-        b.store_const(W32, Layer::Data, 54, u32::from(self.kind) << 24);
-        b.store(Layer::Data, 58, self.flags);
-        b.store(Layer::Data, 62, target);
-        b.store_const(W16, Layer::Data, 78, self.option);
-        store_ether(b, Layer::Data, 80, from);
+        let ip = |field: Field| field.at(Layer::Data, ETHER_LEN);
+        let message = |field: Field| field.at(Layer::Data, ETHER_LEN + HEADER_LEN);
+        ip(ipv6::START).store_const(b, 0x6000_0000_u32);
+        ip(ipv6::PAYLOAD_LENGTH).store_const(b, MESSAGE_LEN);
+        b.store_const(W16, Layer::Data, ETHER_LEN + 6, u16::from(proto::ICMPV6) << 8 | 255);
+        ip(ipv6::SRC).store(b, src);
+        ip(ipv6::DST).store(b, dst);
+        message(icmpv6::START).store_const(b, u32::from(self.kind) << 24);
+        message(icmpv6::FLAGS_RESERVED).store(b, self.flags);
+        message(icmpv6::TARGET).store(b, target);
+        let option = ETHER_LEN + HEADER_LEN + BARE_LEN;
+        b.store_const(W16, Layer::Data, option, self.option);
+        EtherAddress::at(option + 2).store(b, from);
         b.set_mark(Layer::Mac, Layer::Data, 0);
         b.set_mark(Layer::Net, Layer::Data, ETHER_LEN);
         b.set_mark(Layer::Transport, Layer::Data, ETHER_LEN + HEADER_LEN);

@@ -1,4 +1,5 @@
 use super::chain::require_ip6;
+use crate::fields::ipv6;
 use crate::ip::set_ip_dscp::Dscp;
 use crate::prelude::*;
 
@@ -26,10 +27,10 @@ fn program(e: &SetIP6DSCP, b: &mut Builder) {
         let dscp = b.resize(W16, dscp);
         let dscp = b.shl(dscp, 6);
         // Version, traffic class, and the first bits of the flow label.
-        let start = b.load(W16, Layer::Net, 0);
+        let start = ipv6::VERSION_CLASS.load(b);
         let start = b.and(start, 0xf03f);
         let start = b.or(start, dscp);
-        b.store(Layer::Net, 0, start);
+        ipv6::VERSION_CLASS.store(b, start);
         b.emit(0);
     });
 }

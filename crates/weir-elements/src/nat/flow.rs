@@ -9,7 +9,7 @@ use super::pattern::{InputSpec, Rule};
 use super::shift::Shifts;
 use crate::prelude::*;
 
-/// Which flows a rewriter tells apart.
+/// Which flows a rewriter distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kinds {
     /// TCP only.

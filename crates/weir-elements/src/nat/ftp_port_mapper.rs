@@ -66,7 +66,7 @@ impl FromArg for FlowRewriter {
 impl FlowRewriter {
     fn resolve(&mut self, peers: &Peers<'_>) -> Result<(), String> {
         match Rewriter::find(&self.name, peers)? {
-            // It tells itself what is wrong with it.
+            // It reports itself what is wrong with it.
             None => {}
             Some(Rewriter::Flows(flows)) => self.flows = Some(flows),
             Some(_) => {

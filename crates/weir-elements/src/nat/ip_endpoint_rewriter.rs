@@ -368,7 +368,7 @@ impl Parts<'_> {
         self.m.emit(b, output);
     }
 
-    /// Gives a packet its new address and port, and the later fragments of it too. `keep` is told its protocol: TCP (0), UDP (1)
+    /// Gives a packet its new address and port, and the later fragments of it too. `keep` gets its protocol: TCP (0), UDP (1)
     /// or ICMP; the header is there.
     fn rewrite(
         self,

@@ -32,7 +32,7 @@ pub(super) enum Rewriter {
 }
 
 impl Rewriter {
-    /// The rewriter that an element means by a name. `None`: one that is not right, which it tells itself; nobody else repeats it.
+    /// The rewriter that an element means by a name. `None`: one that is not right, which it reports itself; nobody else repeats it.
     pub(super) fn find(name: &str, peers: &Peers<'_>) -> Result<Option<Rewriter>, String> {
         let Some(peer) = peers.named(name) else {
             return Err(format!("'{name}' is not an IP rewriter: there is no element of that name"));

@@ -2,7 +2,7 @@
 
 use super::flow::Flow;
 use super::mapping::{nanos, shared};
-use crate::fields::tcp;
+use crate::fields::{option, tcp};
 use crate::prelude::*;
 
 /// Bit of a mapping's state: sequence numbers of its flow are shifted.
@@ -223,7 +223,7 @@ fn options(b: &mut Builder, row: E, len: V) {
             round.next(b, &[next, left, sum]);
         });
         b.require(Layer::Cursor, 1, Reason::TRUNCATED);
-        let kind = b.load(W8, Layer::Cursor, 0);
+        let kind = option::KIND.load(b);
         let next = b.add(pos, 1);
         b.switch(kind, &[0, 1], |b, case| match case {
             Some(0) => round.leave(b, &[pos, none, sum]),
@@ -234,7 +234,7 @@ fn options(b: &mut Builder, row: E, len: V) {
         let alone = b.lt(left, 2);
         b.when(alone, |b| round.leave(b, &[pos, none, sum]));
         b.require(Layer::Cursor, 2, Reason::TRUNCATED);
-        let size = b.load(W8, Layer::Cursor, 1);
+        let size = option::LENGTH.load(b);
         let size = b.resize(W32, size);
         let short = b.lt(size, 2);
         let long = b.gt(size, left);

@@ -1,6 +1,6 @@
 use super::gtpu_encap::G_PDU;
 use super::outer::{receive_udp, strip_to_cursor, take_id};
-use crate::fields::gtpu;
+use crate::fields::{gtpu, gtpu_extension};
 use crate::ip::checks::refuse;
 use crate::prelude::*;
 
@@ -55,7 +55,7 @@ fn program(e: &GTPUDecap, b: &mut Builder) {
         let none = b.eq(optional, 0);
         b.unless(none, |b| {
             b.require_or(Layer::Cursor, 4, refuse(drops, Reason::new("BadLength")));
-            let next = b.load(W8, Layer::Cursor, 3);
+            let next = gtpu_extension::NEXT_EXTENSION.load(b);
             let flag = b.and(flags, 4);
             let flagged = b.ne(flag, 0);
             let none = b.constant(W8, 0_u8);
@@ -82,7 +82,7 @@ fn extensions(b: &mut Builder, drops: TableId, first: V) {
             }
         });
         b.require_or(Layer::Cursor, 4, refuse(drops, Reason::new("BadExtension")));
-        let units = b.load(W8, Layer::Cursor, 0);
+        let units = gtpu_extension::LENGTH.load(b);
         let units = b.resize(W32, units);
         let len = b.shl(units, 2);
         let empty = b.eq(len, 0);
@@ -92,7 +92,7 @@ fn extensions(b: &mut Builder, drops: TableId, first: V) {
         b.require_or(Layer::Cursor, last, refuse(drops, Reason::new("BadExtension")));
         b.set_mark(Layer::Cursor, Layer::Cursor, last);
         b.require_or(Layer::Cursor, 4, refuse(drops, Reason::new("BadExtension")));
-        let next = b.load(W8, Layer::Cursor, 3);
+        let next = gtpu_extension::NEXT_EXTENSION.load(b);
         b.set_mark(Layer::Cursor, Layer::Cursor, 4);
         round.next(b, &[next]);
     });

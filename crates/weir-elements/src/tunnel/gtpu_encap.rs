@@ -89,14 +89,14 @@ fn program(e: &GTPUEncap, b: &mut Builder) {
                 let n = b.read_cell(sequence);
                 let next = b.add(n, 1);
                 b.write_cell(sequence, next);
-                b.store(Layer::Transport, 16, n);
+                gtpu::SEQUENCE.store(b, n);
             }
             if let Some(qfi) = e.qfi {
-                b.store_const(W8, Layer::Transport, 19, PDU_SESSION);
+                gtpu::NEXT_EXTENSION.store_const(b, PDU_SESSION);
                 // One unit of four bytes; type of PDU; no flags and the identifier; no further extension.
                 let kind = if e.uplink { 0x10_u32 } else { 0 };
                 let container = 1 << 24 | kind << 16 | u32::from(qfi) << 8;
-                b.store_const(W32, Layer::Transport, 20, container);
+                gtpu::EXTENSION.store_const(b, container);
             }
         });
     });

@@ -1,4 +1,5 @@
 use super::HEADER;
+use crate::fields::wifi;
 use crate::prelude::*;
 
 element! {
@@ -43,7 +44,7 @@ const ADDRESS: u64 = !0xffff;
 fn program(e: &WifiDecap, b: &mut Builder) {
     b.input(0, |b| {
         b.require(Layer::Data, HEADER + LLC, Reason::TRUNCATED);
-        let control = b.load(W16, Layer::Data, 0);
+        let control = wifi::CONTROL.load(b);
         let protected = b.and(control, PROTECTED);
         let protected = b.ne(protected, 0);
         b.when(protected, |b| b.drop(Reason::new("Encrypted")));

@@ -1,3 +1,4 @@
+use crate::fields::wifi;
 use std::collections::BTreeMap;
 
 use super::HEADER;
@@ -88,7 +89,7 @@ fn program(e: &WifiDupeFilter, b: &mut Builder) {
         let kind = b.and(front, QOS_DATA_MASK);
         let qos = b.eq(kind, QOS_DATA);
         let station = b.choose(qos, |b| with_identifier(b, front, transmitter), |_| transmitter);
-        let last = b.load(W16, Layer::Data, 22);
+        let last = wifi::SEQUENCE_CONTROL.load(b);
         b.lookup(
             stations,
             &[station],

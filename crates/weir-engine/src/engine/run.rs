@@ -106,7 +106,7 @@ impl Engine {
         others |= self.pool.as_ref().is_some_and(|p| p.lock().has_inbound());
         for change in std::mem::take(&mut self.rt.env.devices.changes) {
             match change {
-                // The first worker has a port of each device, and tells.
+                // The first worker has a port of each device, and reports.
                 _ if self.rt.worker() > 0 => {}
                 Change::Opened(text) => self.rt.env.notice(None, "device-opened", text),
                 Change::Up(text) => self.rt.env.notice(None, "device-up", text),
@@ -116,7 +116,7 @@ impl Engine {
         let more =
             others || self.rt.env.devices.any_readable() || self.wake().is_some_and(|t| t <= self.rt.env.now);
         if !more && self.rt.env.devices.has_joins() {
-            // Whatever has woken this round may concern them; what it leads to is told by the ports.
+            // Whatever has woken this round may concern them; what it leads to is reported by the ports.
             self.drive_joins();
             return Ok(self.rt.env.devices.has_losses());
         }

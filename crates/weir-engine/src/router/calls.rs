@@ -354,7 +354,7 @@ impl Router {
         }
     }
 
-    /// Tells people something.
+    /// Reports something to people.
     pub(crate) fn print(&self, rt: &mut Runtime, text: String) {
         rt.env.notice(Some(&self.name), "print", text);
     }

@@ -17,7 +17,7 @@ use crate::executor::Executor;
 pub(super) type DropCounts = BTreeMap<String, BTreeMap<String, u64>>;
 
 impl Router {
-    /// What [`GraphInfo`] tells.
+    /// The content of [`GraphInfo`].
     pub(crate) fn info(&self) -> GraphInfo {
         GraphInfo {
             name: self.name.clone(),
@@ -29,7 +29,7 @@ impl Router {
         }
     }
 
-    /// What [`GraphStatus`] tells.
+    /// The content of [`GraphStatus`].
     pub(crate) fn status(&self, rt: &mut Runtime) -> GraphStatus {
         let tables = self.large_tables().map(|(i, name, _)| (name, self.tables.table(i).len()));
         GraphStatus {
@@ -43,7 +43,7 @@ impl Router {
         }
     }
 
-    /// What [`GraphFigures`] tells, but for counters: these are read as handlers are.
+    /// The content of [`GraphFigures`], but for counters: these are read as handlers are.
     pub(crate) fn figures(&self, rt: &mut Runtime) -> GraphFigures {
         let tables = self.large_tables().map(|(i, name, element)| {
             let table = self.tables.table(i);

@@ -15,7 +15,7 @@ const WAITING: &str = "packets";
 
 impl Router {
     /// Takes over everything from the graph before: tables, waiting packets, counts. Nothing can fail any more; what
-    /// does not fit is told in notices.
+    /// does not fit is reported in notices.
     pub(crate) fn adopt(&mut self, old: &mut Router, rt: &mut Runtime) {
         rt.env.running.clone_from(&self.name);
         old.settle(rt);

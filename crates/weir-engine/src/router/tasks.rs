@@ -1,4 +1,4 @@
-//! What can be told of the elements that work by themselves.
+//! What is known of the elements that work by themselves.
 
 use weir_plan::{Home, Part};
 

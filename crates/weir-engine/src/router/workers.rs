@@ -287,7 +287,7 @@ impl Router {
         rt.worker() == 0 || share == Some(&Share::Same)
     }
 
-    /// What [`GraphStatus`] tells.
+    /// The content of [`GraphStatus`].
     pub(crate) fn status_of_all(&mut self, rt: &mut Runtime) -> GraphStatus {
         self.with_rest(rt, |first, rt, rest| {
             let mut sum = first.status(rt);
@@ -300,7 +300,7 @@ impl Router {
         })
     }
 
-    /// What [`GraphFigures`] tells.
+    /// The content of [`GraphFigures`].
     pub(crate) fn figures_of_all(&mut self, rt: &mut Runtime) -> GraphFigures {
         let mut figures = self.with_rest(rt, |first, rt, rest| {
             let mut sum = first.figures(rt);

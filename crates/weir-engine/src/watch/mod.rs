@@ -270,7 +270,7 @@ enum Start {
     Unknown,
 }
 
-/// What a packet begins with, as far as its marks tell; without any, it is taken for a frame.
+/// What a packet begins with, as far as its marks say; without any, it is taken for a frame.
 fn start(packet: &Packet) -> Start {
     let data = packet.data();
     match (packet.layer(Layer::Mac), packet.layer(Layer::Net)) {

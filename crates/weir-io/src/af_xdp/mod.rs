@@ -349,7 +349,7 @@ fn packet_type(frame: &[u8], mac: EtherAddr) -> PacketType {
     }
 }
 
-/// What tells the network namespace of a socket from all others.
+/// What distinguishes the network namespace of a socket from all others.
 fn cookie(socket: &OwnedFd) -> io::Result<u64> {
     sys::get_option(socket, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE)
 }

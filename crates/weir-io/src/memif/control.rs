@@ -259,7 +259,7 @@ impl Keeper {
         Ok((0..self.peers.len()).filter(|&i| said(&list[i + 1])).collect())
     }
 
-    /// Whether one more peer is to come: a master takes one while another is connected, to tell it so.
+    /// Whether one more peer is to come: a master takes one while another is connected, to refuse it with that reason.
     fn wants_peer(&self) -> bool {
         match self.options.role {
             Role::Master => self.peers.iter().all(|p| p.until.is_none()),

@@ -20,7 +20,7 @@
 //! 2. The receiver takes what is left in the ring, and says so ([`Message::DirectEnded`]).
 //! 3. The master takes what the sender sends.
 //!
-//! Both are waited for a bounded time only. Then the master takes from the sender again, and tells the receiver to stop as well: it takes
+//! Both are waited for a bounded time only. Then the master takes from the sender again, and asks the receiver to stop as well: it takes
 //! what is in the ring, at most as much as a ring holds, and ends, whatever the sender does.
 
 use std::io;
@@ -144,7 +144,7 @@ impl DirectRing {
         (self.sent.get(), self.received.get())
     }
 
-    /// What a side is told to get its end. Each side gets it once.
+    /// What a side gets to have its end. Each side gets it once.
     ///
     /// # Errors
     /// If no descriptors are left.
@@ -173,7 +173,7 @@ pub(super) fn is_for(message: &Message, role: Role) -> bool {
 pub enum Order {
     /// To send by this.
     Send(SendEnd),
-    /// To receive by this, when it is told to.
+    /// To receive by this, when it is asked to.
     Receive(ReceiveEnd),
     /// To take from the ring of this number.
     Go(u32),

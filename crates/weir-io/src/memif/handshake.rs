@@ -276,7 +276,7 @@ impl Slave {
         }
     }
 
-    /// Makes the memory, and what tells the master of it.
+    /// Makes the memory, and the message to the master about it.
     fn prepare(&self, log2_size: u8) -> io::Result<(Link, VecDeque<Outgoing>)> {
         let options = &self.options;
         let layout = Layout::new(log2_size, options.buffer);

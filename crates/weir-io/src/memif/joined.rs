@@ -33,12 +33,12 @@ impl MemifPort {
         Ok(())
     }
 
-    /// Tells the slave to take from its direct ring: it has got all else.
+    /// Asks the slave to take from its direct ring: it has got all else.
     pub fn go_direct(&self, id: u32) {
         self.shared.say(self.epoch, [(Message::DirectGo(id), None)]);
     }
 
-    /// Tells the slave to use its direct ring no more.
+    /// Asks the slave to use its direct ring no more.
     pub fn stop_direct(&self, id: u32) {
         self.shared.say(self.epoch, [(Message::DirectStop(id), None)]);
     }
@@ -110,7 +110,7 @@ impl MemifPort {
         let refused =
             |fd: &BorrowedFd<'_>| self.ready.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, 3)).is_err();
         if end.fds().iter().any(refused) {
-            // Nobody would be woken by its packets. The sender is told by the end of the socket.
+            // Nobody would be woken by its packets. The end of the socket notifies the sender.
             self.receive_no_more();
         }
     }

@@ -1,13 +1,13 @@
 //! Ports on shared memory: **memif**, VPP's packet interface between two processes (version 2.0), which DPDK speaks too
 //! (`net_memif`).
 //!
-//! Two sides have one memory with a ring for each direction, and tell each other by a Unix socket where it is. The *master*
+//! Two sides have one memory with a ring for each direction, and exchange by a Unix socket where it is. The *master*
 //! listens on the socket; the *slave* connects, makes the memory and gives it away. Frames begin with an Ethernet header and
 //! are copied once by each side. While both are busy there are no system calls; who is about to sleep asks for signals.
 //!
 //! The other side is not trusted. It may write anything into the memory, at any moment, and send any message: what it says
 //! is read once and checked; a packet that is none is skipped and counted, and what makes no sense of a whole ring ends the
-//! connection, with a reason that both sides are told. It can harm neither the memory nor the time of this process
+//! connection, with a reason that both sides get. It can harm neither the memory nor the time of this process
 //! (`docs/decisions/0016-memif.md`).
 //!
 //! A port outlives its peer: it says once that it has none ([`PortError::NoPeer`]), and goes on by itself with the next.

@@ -93,6 +93,6 @@ pub fn receive(socket: &Socket) -> io::Result<Received> {
         return Ok(Received::Surplus);
     }
     let fd = fds.pop();
-    // A message without bytes is no message; the kernel does not tell it from the end.
+    // A message without bytes is no message; the kernel does not distinguish it from the end.
     Ok(if n == 0 { Received::End } else { Received::Message(bytes[..n].to_vec(), fd) })
 }

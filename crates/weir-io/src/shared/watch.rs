@@ -14,7 +14,7 @@ use crate::PortStats;
 /// How many times a port is asked for packets in vain before it looks whether a signal was left over.
 const IN_VAIN: u32 = 16;
 
-/// Tells a port that something about its connection has changed.
+/// Notifies a port that something about its connection has changed.
 #[derive(Debug)]
 pub struct Changes {
     /// Counts the changes.
@@ -155,7 +155,7 @@ impl Watch {
             }
             let n = out.len() - before;
             if (n == max || source.is_cut()) && source.filled()? > 0 {
-                // No signals while there is more: whoever watches is told by ourselves.
+                // No signals while there is more: we notify whoever watches ourselves.
                 if self.asked {
                     source.want_signals(false);
                     source.clear_signals();

@@ -81,7 +81,7 @@ pub struct TapPort {
 
 impl TapPort {
     /// Makes an interface in the network namespace of this thread, or opens one more queue of an interface that was made
-    /// so. With an empty name the kernel chooses one, which [`Port::name`] tells.
+    /// so. With an empty name the kernel chooses one, which [`Port::name`] returns.
     ///
     /// Needs `CAP_NET_ADMIN` and `/dev/net/tun`.
     pub fn open(name: &str, options: &Options) -> Result<TapPort, PortError> {

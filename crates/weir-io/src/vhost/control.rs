@@ -127,7 +127,7 @@ impl Shared {
         let _ = nix::unistd::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
-    /// Changes the device, and tells the port.
+    /// Changes the device, and notifies the port.
     pub fn change<T>(&self, change: impl FnOnce(&mut Device) -> T) -> T {
         let done = change(&mut self.device.lock().unwrap_or_else(PoisonError::into_inner));
         self.changes.notify();

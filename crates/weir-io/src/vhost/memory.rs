@@ -12,7 +12,7 @@ use vm_memory::{FileOffset, MmapRegion, VolatileMemory, VolatileSlice};
 use super::options::Options;
 use crate::shared::sealed::{file_size, is_sealed_memory};
 
-/// Most regions. Front ends send at most eight unless they were told that there may be more.
+/// Most regions. Front ends send at most eight unless they know that there may be more.
 const MOST: usize = 32;
 
 /// A region, as the front end describes it.

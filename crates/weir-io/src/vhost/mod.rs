@@ -2,7 +2,7 @@
 //! `virtio_user` speak it.
 //!
 //! The other side has a network card, as it seems to it (virtio 1.2 section 5.1): its *driver* puts buffers into two rings in its
-//! own memory, one for each direction, and a program beside it, the *front end*, tells by a Unix socket where memory and rings
+//! own memory, one for each direction, and a program beside it, the *front end*, says by a Unix socket where memory and rings
 //! are. The port is the device, the *back end*: it copies frames out of that memory and into it. While both are busy there are no
 //! system calls; who is about to sleep asks for signals.
 //!

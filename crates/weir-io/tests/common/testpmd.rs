@@ -20,7 +20,7 @@ pub struct Testpmd {
 }
 
 impl Testpmd {
-    /// One with a device (`--vdev`), and with more that DPDK's environment is told.
+    /// One with a device (`--vdev`), and with more options of DPDK's environment.
     pub fn start(device: &str, more: &[&str]) -> Testpmd {
         // Files of its own, so that several can run.
         static NUMBER: AtomicU32 = AtomicU32::new(0);

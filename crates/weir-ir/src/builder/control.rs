@@ -48,12 +48,12 @@ impl Builder {
         }
     }
 
-    /// Tells the host about an event, without showing the packet.
+    /// Notifies the host about an event, without showing the packet.
     pub fn notify(&mut self, event: u32, args: &[V]) {
         self.op(Op::Notify { event, args: values(args), packet: false });
     }
 
-    /// Tells the host about an event and shows it the current packet.
+    /// Notifies the host about an event and shows it the current packet.
     pub fn notify_packet(&mut self, event: u32, args: &[V]) {
         self.op(Op::Notify { event, args: values(args), packet: true });
     }

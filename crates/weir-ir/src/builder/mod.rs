@@ -88,7 +88,7 @@ pub struct Builder {
     program: Program,
     /// The block that operations are appended to; `None` after an end.
     current: Option<BlockId>,
-    /// In the order in which they were first named; each finishes unless it is told to end otherwise.
+    /// In the order in which they were first named; each finishes unless it is made to end otherwise.
     open: Vec<Block>,
     /// In the order in which they were entered.
     order: Vec<BlockId>,

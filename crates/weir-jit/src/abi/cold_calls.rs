@@ -60,7 +60,7 @@ pub(crate) fn make(
     for &h in Helper::ALL {
         let made = &MADE[h as usize];
         if made.get().is_none() && program.get_name(&h.cold_name()).is_some() {
-            // A module that is not told to free its memory leaves it as it is.
+            // A module that is not asked to free its memory leaves it as it is.
             let at = define(&mut new()?, h)
                 .map_err(|source| JitError::Compile { elements: h.cold_name(), source })?;
             // Who comes second has made it in vain.

@@ -9,7 +9,7 @@ use weir_ir::program::TableId;
 use weir_table::{Kind, Region, TableSet};
 
 use super::policy::{Decision, LookupCounts, Policy};
-use super::{Group, Plan, Site, WAYS};
+use super::{CachePlan, Group, Site, WAYS};
 
 /// In place of a slot: the lookup found nothing.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -83,7 +83,7 @@ struct Cache {
 pub(crate) struct Caches {
     flows: Flows,
     /// Whose lookups these are.
-    plan: Arc<Plan>,
+    plan: Arc<CachePlan>,
     caches: Vec<Cache>,
     views: Vec<View>,
     /// For each group the entry that the leader found last.
@@ -139,7 +139,7 @@ impl Caches {
     }
 
     /// To be called before `packets` run through code with this plan: what is known is of these tables as they are.
-    pub fn prepare(&mut self, plan: &Arc<Plan>, tables: &TableSet, packets: usize) {
+    pub fn prepare(&mut self, plan: &Arc<CachePlan>, tables: &TableSet, packets: usize) {
         if !Arc::ptr_eq(&self.plan, plan) {
             self.begin(plan);
         }
@@ -156,7 +156,7 @@ impl Caches {
     }
 
     /// Forgets everything, for another plan.
-    fn begin(&mut self, plan: &Arc<Plan>) {
+    fn begin(&mut self, plan: &Arc<CachePlan>) {
         self.plan = Arc::clone(plan);
         let cache = |group: &Group| Cache {
             memory: None,
@@ -230,7 +230,7 @@ impl Caches {
         if leads {
             let is_old = |way: &usize| {
                 let last = way * stride + (section / 8 + words);
-                // SAFETY: a set has so many entries, each with space for the sections of its group (`Plan::add`).
+                // SAFETY: a set has so many entries, each with space for the sections of its group (`CachePlan::add`).
                 unsafe { (at.add(last).read() ^ stamp) >> 32 != 0 }
             };
             // With both in use it is any of them: always the older one would miss whenever three take turns.
@@ -274,7 +274,7 @@ fn find(tables: &TableSet, table: TableId, key: &[u64]) -> Option<u32> {
 
 impl Cache {
     /// Begins a generation if a table is not what it was.
-    fn follow(&mut self, sites: &[usize], plan: &Plan, tables: &TableSet) {
+    fn follow(&mut self, sites: &[usize], plan: &CachePlan, tables: &TableSet) {
         let mut is_same = self.generation != 0;
         for (seen, &site) in self.tables.iter_mut().zip(sites) {
             let table = tables.table(plan.sites[site].table.0);
@@ -330,7 +330,7 @@ mod tests {
             b.emit(0);
         });
         let program = b.finish();
-        let plan = Arc::new(Plan::of(&program));
+        let plan = Arc::new(CachePlan::of(&program));
         let mut tables = crate::differential::tables_of(&program);
         let mut caches = Caches::new(Flows::Always(WAYS));
         caches.prepare(&plan, &tables, 1);

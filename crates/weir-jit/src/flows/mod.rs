@@ -7,7 +7,7 @@
 //! there is what its table would answer, whatever else led to the entry: elements in between may rewrite the packet.
 //! Only lookups are kept; all effects are the program's own.
 //!
-//! - [`Plan`]: which lookups, from the program alone.
+//! - [`CachePlan`]: which lookups, from the program alone.
 //! - [`crate::translate::flow_lookup`]: what they become.
 //! - [`cache`]: the memory, and when it is forgotten: whenever a table of the group has changed.
 //! - [`policy`]: whether it pays.
@@ -61,16 +61,16 @@ pub(crate) struct Group {
 
 /// The lookups of a program whose results are kept.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct CachePlan {
     pub sites: Vec<Site>,
     pub groups: Vec<Group>,
     by_block: FxHashMap<BlockId, usize>,
 }
 
-impl Plan {
+impl CachePlan {
     /// Chooses among the lookups of a checked program.
-    pub fn of(p: &Program) -> Plan {
-        let mut plan = Plan::default();
+    pub fn of(p: &Program) -> CachePlan {
+        let mut plan = CachePlan::default();
         if !p.tables.iter().any(|t| matches!(t.decl.kind, Kind::Rules | Kind::Lpm)) {
             return plan;
         }

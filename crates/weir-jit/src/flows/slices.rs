@@ -12,7 +12,7 @@ use weir_ir::program::{Amount, BlockId, End, EntryKind, Op, Program, TableId, Ty
 use weir_table::Kind;
 
 use crate::analysis::slow_paths::paths_of_new_keys;
-use crate::flows::Plan;
+use crate::flows::CachePlan;
 
 /// Most lookups of an entry that are looked at.
 const MOST: usize = 4;
@@ -35,14 +35,19 @@ pub(crate) struct Slice {
 
 impl Slice {
     /// The slices of all entries for packets.
-    pub fn of(p: &Program, plan: &Plan) -> Vec<Slice> {
+    pub fn of(p: &Program, plan: &CachePlan) -> Vec<Slice> {
         let packets = p.entries.iter().filter(|e| matches!(e.kind, EntryKind::Packet { .. }));
         // What a new key needs is not fetched: nearly all packets would wait for it in vain.
         let unlikely: FxHashSet<BlockId> = paths_of_new_keys(p).into_iter().flatten().collect();
         packets.flat_map(|e| Slice::from_entry(p, plan, e.block, &unlikely)).collect()
     }
 
-    fn from_entry(p: &Program, plan: &Plan, entry: BlockId, unlikely: &FxHashSet<BlockId>) -> Vec<Slice> {
+    fn from_entry(
+        p: &Program,
+        plan: &CachePlan,
+        entry: BlockId,
+        unlikely: &FxHashSet<BlockId>,
+    ) -> Vec<Slice> {
         let mut found: Vec<Slice> = Vec::new();
         let mut from: Vec<Option<(BlockId, usize)>> = vec![None; p.blocks.len()];
         let mut seen = unlikely.clone();
@@ -195,7 +200,7 @@ mod tests {
             });
             b.emit(0);
         });
-        Slice::of(&program, &Plan::of(&program)).len()
+        Slice::of(&program, &CachePlan::of(&program)).len()
     }
 
     #[test]
@@ -210,7 +215,7 @@ mod tests {
             b.find(flows, &[vars[0]], |b| b.drop(Reason::NO_MATCH));
             b.emit(0);
         });
-        let slices = Slice::of(&program, &Plan::of(&program));
+        let slices = Slice::of(&program, &CachePlan::of(&program));
         let loops = |block: &BlockId| matches!(program.block(*block).end, End::Again { .. });
         for slice in &slices {
             for pair in slice.path.windows(2).filter(|pair| loops(&pair[0].0)) {

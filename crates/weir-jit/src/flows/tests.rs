@@ -101,7 +101,7 @@ fn packet(&(addr, port): &(u32, u16)) -> Packet {
 
 #[test]
 fn a_chain_is_one_group() {
-    let plan = Plan::of(&chain(false));
+    let plan = CachePlan::of(&chain(false));
     assert_eq!(plan.groups.len(), 1);
     let sites: Vec<_> = plan.sites.iter().map(|s| (s.table.0, s.leads, s.section, s.words)).collect();
     assert_eq!(sites, [(0, true, 0, 1), (1, false, 16, 1), (2, false, 32, 1)]);
@@ -122,7 +122,7 @@ fn tables_that_programs_change_and_single_ipv4_prefixes_have_no_cache() {
             }
             b.emit(0);
         });
-        Plan::of(&b.finish()).groups.len()
+        CachePlan::of(&b.finish()).groups.len()
     };
     assert_eq!(single(Kind::Rules, W32, false), 1);
     assert_eq!(single(Kind::Rules, W32, true), 0);
@@ -156,7 +156,7 @@ fn only_lookups_behind_a_leader_with_a_key_as_long_join_it() {
             b.emit(0);
         });
     }
-    let plan = Plan::of(&b.finish());
+    let plan = CachePlan::of(&b.finish());
     let sites: Vec<_> = plan.sites.iter().map(|s| (s.table, s.leads)).collect();
     assert_eq!(sites.iter().filter(|s| **s == (last, true)).count(), 1, "{sites:?}");
     assert_eq!(sites.iter().filter(|s| **s == (last, false)).count(), 1, "{sites:?}");

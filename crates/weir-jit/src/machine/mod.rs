@@ -23,7 +23,7 @@ use crate::analysis::lanes::Lanes;
 use crate::analysis::slow_paths::SlowPaths;
 use crate::analysis::starts::Starts;
 use crate::analysis::uses::Uses;
-use crate::flows::Plan;
+use crate::flows::CachePlan;
 use crate::flows::slices::Slice;
 use crate::translate::batch::Batch;
 use crate::translate::slow_path::{open_slow_path, slow_path_name};
@@ -202,7 +202,7 @@ pub(crate) fn look<R>(
 ) -> Result<Vec<R>, JitError> {
     let known = &weir_ir::known_if_checked(program).map_err(JitError::Unchecked)?;
     let mut module = new_module(Optimise::Speed)?;
-    let (starts, flows, uses) = (&Starts::of(program), &Plan::of(program), &Uses::of(program));
+    let (starts, flows, uses) = (&Starts::of(program), &CachePlan::of(program), &Uses::of(program));
     let input = Input { program, known, starts, flows, uses };
     let made = translate(&mut module, input, notes).map_err(|source| failed(program, source));
     let made = made.and_then(|mut functions| {
@@ -303,7 +303,7 @@ fn machine(optimise: Optimise) -> Result<OwnedTargetIsa, JitError> {
         ("opt_level", if optimise == Optimise::Speed { "speed" } else { "none" }),
         ("regalloc_algorithm", if optimise == Optimise::Hardly { "single_pass" } else { "backtracking" }),
         ("is_pic", "false"),
-        // A listing tells code from data by it.
+        // A listing distinguishes code from data by it.
         ("machine_code_cfg_info", "true"),
         // Helpers may lie further away than a short call reaches.
         ("use_colocated_libcalls", "false"),
@@ -347,7 +347,7 @@ mod tests {
         });
         let program = b.finish();
         let known = &weir_ir::known_if_checked(&program).unwrap();
-        let (starts, flows, uses) = (&Starts::of(&program), &Plan::of(&program), &Uses::of(&program));
+        let (starts, flows, uses) = (&Starts::of(&program), &CachePlan::of(&program), &Uses::of(&program));
         let input = Input { program: &program, known, starts, flows, uses };
         for optimise in [Optimise::Speed, Optimise::Nothing] {
             let functions = |module: &mut JITModule| translate(module, input, &Notes::default());

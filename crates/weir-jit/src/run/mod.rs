@@ -20,7 +20,7 @@ use crate::abi::profile::{Profile, Spent};
 use crate::analysis::starts::Starts;
 use crate::analysis::uses::Uses;
 use crate::flows::cache::Caches;
-use crate::flows::{FlowCache, Flows, Plan};
+use crate::flows::{CachePlan, FlowCache, Flows};
 use crate::machine::{Ahead, Machine};
 use crate::run::ended::{BatchHost, Ended};
 use crate::translate::Input;
@@ -34,7 +34,7 @@ pub struct Compiled {
     ahead: OnceLock<Ahead>,
     starts: Starts,
     /// The lookups whose results are kept for each flow.
-    flows: Arc<Plan>,
+    flows: Arc<CachePlan>,
     /// Number of the program's elements.
     elements: usize,
     /// For each block that drops packets, why.
@@ -86,7 +86,7 @@ impl Compiled {
     /// Checks and compiles a program.
     pub fn new(program: &Program) -> Result<Compiled, JitError> {
         let known = weir_ir::known_if_checked(program).map_err(JitError::Unchecked)?;
-        let (starts, flows) = (Starts::of(program), Plan::of(program));
+        let (starts, flows) = (Starts::of(program), CachePlan::of(program));
         let input =
             Input { program, known: &known, starts: &starts, flows: &flows, uses: &Uses::of(program) };
         let reasons = program.blocks.iter().map(|b| match &b.end {

@@ -242,7 +242,7 @@ impl Translator<'_, '_> {
         self.code.b.ins().brif(found, next, &[], slow, &[]);
         self.code.b.switch_to_block(next);
         let number = self.code.b.ins().iadd_imm_s(number, 1);
-        // Read anew: few packets come back here, and registers are rare.
+        // Read anew: few packets come back here, and registers are scarce.
         let first_table = self.code.frame.first_table.get(&mut self.code.b);
         let [mask, cells] = [View::MASK, View::CELLS].map(|field| {
             let off = (View::STRIDE * table.0 as usize + field) as i32;

@@ -22,7 +22,7 @@ pub(crate) struct Frame {
     pub end: Kept,
     /// Space for values that helpers take and give, 16 bytes each, and for what is written to entries that are gone.
     pub values: StackSpace,
-    /// What goes to a rare helper, and comes back; none in a function that keeps all registers itself.
+    /// What goes to a slow-path helper, and comes back; none in a function that keeps all registers itself.
     pub passed: Option<StackSpace>,
     /// Address of the first table.
     pub first_table: Kept,

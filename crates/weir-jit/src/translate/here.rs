@@ -5,7 +5,7 @@ use weir_ir::{Facts, Known, Layer};
 
 use crate::analysis::starts::{Starts, successors};
 use crate::analysis::uses::Uses;
-use crate::flows::Plan;
+use crate::flows::CachePlan;
 use crate::translate::lanes::LaneState;
 use crate::translate::layers::INLINE;
 
@@ -17,7 +17,7 @@ pub(crate) struct Analyses<'a> {
     /// What is used of values and tables.
     pub uses: &'a Uses,
     /// The lookups whose results are kept for each flow.
-    pub flows: &'a Plan,
+    pub flows: &'a CachePlan,
     /// What is known of the packet's bounds.
     pub bounds: &'a Known,
 }

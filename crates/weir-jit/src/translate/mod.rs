@@ -38,7 +38,7 @@ use crate::analysis::lanes::Lanes;
 use crate::analysis::slow_paths::SlowPaths;
 use crate::analysis::starts::{Starts, order};
 use crate::analysis::uses::Uses;
-use crate::flows::Plan;
+use crate::flows::CachePlan;
 use crate::translate::batch::Batch;
 use crate::translate::calls::Callees;
 use crate::translate::emit::Emitter;
@@ -91,7 +91,7 @@ pub(crate) struct Input<'a> {
     pub known: &'a Known,
     pub starts: &'a Starts,
     /// The lookups whose results are kept for each flow.
-    pub flows: &'a Plan,
+    pub flows: &'a CachePlan,
     pub uses: &'a Uses,
 }
 

@@ -1,4 +1,4 @@
-//! JSON text to nodes. `serde_json` reads; borrowed raw values tell where each value stands, since they are slices of the text.
+//! JSON text to nodes. `serde_json` reads; borrowed raw values say where each value stands, since they are slices of the text.
 
 use std::fmt;
 

@@ -32,7 +32,7 @@ const BUSY: u64 = 10;
 /// How often they are looked for.
 const STEP: Duration = Duration::from_millis(10);
 
-/// What runs DPDK programs.
+/// The driver of DPDK programs.
 #[derive(Debug)]
 pub struct Dpdk {
     sockets: Sockets,

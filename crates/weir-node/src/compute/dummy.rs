@@ -32,7 +32,7 @@ impl Function {
     }
 }
 
-/// What it remembers.
+/// The state that outlives the driver.
 #[derive(Debug, Default)]
 pub struct State {
     /// What is there.

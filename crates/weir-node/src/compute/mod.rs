@@ -153,7 +153,7 @@ pub struct Observed {
     pub ports: Vec<PortNames>,
 }
 
-/// What an instance takes of the machine.
+/// The processor time and memory of an instance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Processor time since its processes began.
@@ -183,7 +183,7 @@ pub enum Health {
     },
 }
 
-/// What a driver tells by itself.
+/// A notification by a driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     /// The instance.
@@ -194,7 +194,7 @@ pub struct Notice {
     pub text: String,
 }
 
-/// What happened to an instance.
+/// The kind of change of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoticeKind {
     /// It ended by itself.

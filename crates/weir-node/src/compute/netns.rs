@@ -126,7 +126,7 @@ pub fn address(name: &str) -> Vec<u8> {
     std::iter::once(2).chain(hash.iter().copied().take(5)).collect()
 }
 
-/// What the interfaces of a namespace are to have.
+/// The addresses and routes of a namespace's interfaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Network {
     /// Their addresses, each with its prefix length, by interface.

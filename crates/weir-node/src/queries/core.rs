@@ -12,7 +12,7 @@ pub(crate) struct Target {
     pub(crate) interface: Option<String>,
 }
 
-/// What was measured of it.
+/// A measured value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Sample {
     /// What was received and sent, from some beginning on.
@@ -25,7 +25,7 @@ pub(crate) enum Sample {
     Text(String),
 }
 
-/// What was measured at one time.
+/// The measured values of one moment.
 pub(crate) type Samples = BTreeMap<Target, Sample>;
 
 /// Readings of what was measured, with what was before, so many seconds ago.
@@ -92,7 +92,7 @@ struct Standing {
     nothing: bool,
 }
 
-/// What a look has brought.
+/// The results of one evaluation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Look {
     /// What is to be said, if anything.

@@ -18,8 +18,8 @@ use crate::node::{Entry, Node, View};
 /// How long the data plane, or a handler, may take to answer.
 const TIME: Duration = Duration::from_secs(5);
 
-/// What the processor time of inline functions is reckoned from: that of the data plane, by the cycles that their elements took of those
-/// that were measured.
+/// The base of inline functions' processor time: that of the data plane, by the cycles that their elements took of those that were
+/// measured.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     engine: Option<(u32, f64)>,

@@ -56,7 +56,7 @@ pub(super) fn body(
     Body::from_stream(ReceiverStream::new(receiver))
 }
 
-/// What lines have that are not worth showing.
+/// The parts of lines that are not worth showing.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Noise {
     /// What they begin with.

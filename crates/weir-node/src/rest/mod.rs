@@ -38,7 +38,7 @@ use crate::node::{Entry, Node};
 
 pub(crate) use functions::{function, readable};
 
-/// What handlers get.
+/// The state that handlers share.
 pub(crate) type App = Arc<Node<Engine>>;
 
 /// The routes that ask who asks.

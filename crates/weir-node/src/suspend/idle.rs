@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What came for graphs.
+/// Packets that came for graphs.
 #[derive(Debug, Default)]
 pub(super) struct Came {
     /// Packets, and how many of them wait.

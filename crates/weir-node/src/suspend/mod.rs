@@ -36,7 +36,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Graphs that are started at a time: what else is to be done waits no longer than they take, if their functions are inline.
 pub(crate) const AT_A_TIME: usize = 64;
 
-/// What became of a graph that was to sleep.
+/// The result of suspending a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suspended {
     /// It sleeps.

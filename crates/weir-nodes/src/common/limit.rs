@@ -124,7 +124,7 @@ impl FromArg for HandlerCall {
 }
 
 impl HandlerCall {
-    /// Writes the handler; people are told what goes wrong.
+    /// Writes the handler; what goes wrong is reported.
     pub fn carry_out(&self, cx: &mut Cx<'_>) {
         let mut errors = Vec::new();
         cx.write_handler((&self.handler, &self.value), &mut errors);

@@ -1,5 +1,5 @@
 use weir_elements::FromArg;
-use weir_elements::filter::{Plan, View};
+use weir_elements::filter::{RuleList, View};
 use weir_filter::Expr;
 use weir_io::PortSpec;
 use weir_io::interface::{Method, Options};
@@ -147,7 +147,7 @@ impl Behavior for FromDevice {
 
     fn filter(&self, name: &str) -> Option<Program> {
         let expr = self.bpf_filter.0.as_ref()?;
-        let plan = Plan::new(View::Ethernet, [(expr, 0)]);
+        let plan = RuleList::new(View::Ethernet, [(expr, 0)]);
         let mut b = Builder::new(name, 1, 1);
         b.input(0, |b| {
             let taken = plan.matches(b);

@@ -34,7 +34,7 @@ pub struct Env {
     pub links: Links,
     /// What happened, until someone takes it.
     pub notices: Vec<Notice>,
-    /// Who is told what elements print, at once.
+    /// Who gets what elements print, at once.
     pub printer: Option<Box<Printer>>,
     /// The name of the graph that runs now, for notices and for the message after a panic.
     pub running: String,
@@ -200,7 +200,7 @@ impl Env {
         }
     }
 
-    /// Tells that something happened; `what` as in [`Notice::what`].
+    /// Notifies that something happened; `what` as in [`Notice::what`].
     pub fn notice(&mut self, graph: Option<&str>, what: &'static str, text: impl Into<String>) {
         let text = text.into();
         if what == "print" {

@@ -391,7 +391,7 @@ fn serve(stream: Stream, desk: &Desk) -> io::Result<()> {
                     )?
                 }
                 Some(Ok(_)) => {
-                    // What follows cannot be told from commands.
+                    // What follows cannot be distinguished from commands.
                     out.write_all(&Reply::new(521, "Data too large").bytes())?;
                     return Ok(());
                 }

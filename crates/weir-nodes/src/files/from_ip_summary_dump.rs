@@ -11,7 +11,7 @@ const CERTAIN: u32 = 1 << 16;
 engine_node! {
     /// Reads packets from a file of summaries, as `ToIPSummaryDump` writes it: one packet a line.
     ///
-    /// What a line does not tell is zero, but for the IP version and header length, the time to live (100), and the
+    /// What a line does not have is zero, but for the IP version and header length, the time to live (100), and the
     /// protocol. A packet has headers and the payload of the line; if its length is more than that, the extra length
     /// annotation says how much. Besides the lines of packets, there are lines `!data FIELD…`, `!proto PROTOCOL`,
     /// `!flowid SRC SPORT DST DPORT [PROTOCOL]`, `!aggregate NUMBER`, `!binary` and comments (`#`). The manual of
@@ -28,7 +28,7 @@ engine_node! {
         key timing: bool = false,
         /// Whether it reads now.
         key active: bool = true,
-        /// Accepted for Click's sake: what the dump does not tell is always zero.
+        /// Accepted for Click's sake: what the dump does not have is always zero.
         key zero: bool = true,
         /// Whether packets have all bytes of their IP length, and right IP, TCP, UDP and ICMP checksums.
         key checksum: bool = false,

@@ -42,7 +42,7 @@ engine_node! {
         key data: Option<Fields> = None,
         /// Whether the dump begins with lines that describe it.
         key header: bool = true,
-        /// Whether these tell the host and the time as well.
+        /// Whether these have the host and the time as well.
         key verbose: bool = false,
         /// Who made the dump, for these lines.
         key banner: String = String::new(),

@@ -42,7 +42,7 @@ engine_node! {
     example "s :: TunnelSocket(UDP, 10.0.0.1, 4789) -> CheckIPHeader -> VXLANDecap(ENDS true) -> AccessPoints(VNI) -> FinishOffloads
         -> VXLANEncap(10.0.0.1, ANNO, ANNO) -> s;";
     params {
-        /// By what packets are told: `VLAN`, `VNI` or `KEY`.
+        /// By what packets are distinguished: `VLAN`, `VNI` or `KEY`.
         pos by: By = By::Vlan,
     }
     handlers {
@@ -60,7 +60,7 @@ engine_node! {
     state Points;
 }
 
-/// By what packets of access points are told.
+/// By what packets of access points are distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     Vlan,

@@ -45,7 +45,7 @@ pub trait NodeHost {
     fn again(&mut self);
     /// Asks for a round at that time (nanoseconds).
     fn try_at(&mut self, time: u64);
-    /// Tells people something.
+    /// Reports something to people.
     fn print(&mut self, text: String);
     /// Whether a configuration is to take the graph's place when the round is over.
     fn swap_waits(&self) -> bool;
@@ -110,7 +110,7 @@ impl Cx<'_> {
         self.host.class(self.element)
     }
 
-    /// Tells people something, as elements that print do.
+    /// Reports something to people, as elements that print do.
     pub fn print(&mut self, text: String) {
         self.host.print(text);
     }
@@ -218,7 +218,7 @@ impl Cx<'_> {
         storages.iter().filter_map(free).min().unwrap_or(usize::MAX)
     }
 
-    /// Tells that what the node reads cannot be read on. `weir run` ends with the status 1 then.
+    /// Reports that what the node reads cannot be read on. `weir run` ends with the status 1 then.
     pub fn fail(&mut self, what: String) {
         self.print(format!("{}: {what}", self.name()));
         let env = self.env();

@@ -2,7 +2,7 @@ use crate::prelude::*;
 
 engine_node! {
     /// Pulls from one of its inputs, which a handler can change: as `PullSwitch`, but those who ask whether there may be a
-    /// packet are told of all inputs.
+    /// packet are notified of all inputs.
     SimplePullSwitch: "-/1", "l/l", Choose, Graph;
     example "s :: SimplePullSwitch(1); Idle -> Queue -> s; Idle -> Queue -> [1] s; s -> Discard;";
     params {

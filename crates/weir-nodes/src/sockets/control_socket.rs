@@ -28,7 +28,7 @@ engine_node! {
         key readonly: bool = false,
         /// Name that is put before that of every element.
         key proxy: String = String::new(),
-        /// Whether to tell of clients that come and go.
+        /// Whether to report clients that come and go.
         key verbose: bool = false,
         /// Whether only clients of the same host are served.
         key localhost: bool = false,

@@ -11,7 +11,7 @@ engine_node! {
     /// Exchanges packets with a multicast group, each in a UDP datagram.
     ///
     /// With a source address, packets are sent from it and received on its interface, and what comes back of them is
-    /// ignored. Without one, the system's routes tell the interface, and packets come back if LOOP is true. Packets that
+    /// ignored. Without one, the system's routes give the interface, and packets come back if LOOP is true. Packets that
     /// the socket does not take in time are dropped (`Full`). A hot swap keeps a socket with the same arguments.
     McastSocket: "0-1/0-1", "a/h", Source, Sockets;
     example "socket :: McastSocket(239.0.0.1, 1234, 127.0.0.1); Idle -> socket -> Discard;";

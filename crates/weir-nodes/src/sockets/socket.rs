@@ -49,7 +49,7 @@ engine_node! {
         key timestamp: bool = true,
         /// Most packets that are pulled at a time.
         key burst: u32 = 32,
-        /// Accepted for Click's sake: clients that come and go are not told.
+        /// Accepted for Click's sake: clients that come and go are not reported.
         key verbose: bool = false,
         /// Accepted for Click's sake: packets have 128 bytes of headroom.
         key headroom: u32 = 128,

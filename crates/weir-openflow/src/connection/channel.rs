@@ -47,7 +47,7 @@ pub(crate) enum Incoming {
     Hello,
     /// A message, how long it was, and its start for errors.
     Frame { frame: Frame, length: usize, start: Vec<u8> },
-    /// Bytes that are none. Their sender has not been told.
+    /// Bytes that are none. Their sender has got no error.
     Malformed { header: Header, error: DecodeError, start: Vec<u8> },
     /// The end. It comes once, and nothing after it.
     Closed(CloseReason),
@@ -68,7 +68,7 @@ enum State {
     Hello,
     /// Messages go to and fro. Whether the start is over, whoever uses this says.
     Up { ready: bool },
-    /// The end, which was told or not.
+    /// The end, which was reported or not.
     Closed { reason: CloseReason, told: bool },
 }
 

@@ -14,7 +14,7 @@ use crate::multipart::{MultipartReply, Part};
 
 /// A connection to a switch.
 ///
-/// The start (hello, features) runs by itself; [`ControllerEvent::Ready`] tells its end. Each request gets a transaction id, by which
+/// The start (hello, features) runs by itself; [`ControllerEvent::Ready`] is its end. Each request gets a transaction id, by which
 /// its answer is known. Changes have none: they are known to be done when a barrier behind them is answered.
 #[derive(Debug)]
 pub struct Controller {
@@ -67,7 +67,7 @@ enum Bundle {
         /// Why a change was refused.
         refused: Option<ErrorMessage>,
     },
-    /// It was told to happen.
+    /// It was committed.
     Committed,
 }
 
@@ -288,7 +288,7 @@ impl Controller {
             self.waiting.remove(&xid);
             self.parts.forget(xid);
             match self.bundles.get_mut(&xid) {
-                // It is told when nothing more of it can come.
+                // It is reported when nothing more of it can come.
                 Some(Bundle::Filled { refused, .. }) => {
                     refused.get_or_insert(error);
                     return;

@@ -30,9 +30,9 @@ pub struct RequestId {
 
 /// A switch as its controllers see it.
 ///
-/// Hello, echo, features, configuration, roles, barriers and what a controller is told without asking are answered here. All else
+/// Hello, echo, features, configuration, roles, barriers and asynchronous messages are handled here. All else
 /// comes as [`SwitchEvent::Request`], in the order of its connection; each is finished by [`Switch::finish`], after any number of [`Switch::answer`],
-/// or by [`Switch::fail`]. What a secondary controller may not do is refused here, but for messages of experimenters: [`Switch::role`] tells. Behind a barrier nothing of that connection comes before all that is before it is finished.
+/// or by [`Switch::fail`]. What a secondary controller may not do is refused here, but for messages of experimenters: [`Switch::role`] says which it is. Behind a barrier nothing of that connection comes before all that is before it is finished.
 #[derive(Debug)]
 pub struct Switch {
     features: Features,
@@ -81,14 +81,14 @@ pub enum SwitchEvent {
         /// What it is now.
         role: Role,
     },
-    /// Bytes that are no message, or none that a controller may send; it was told.
+    /// Bytes that are no message, or none that a controller may send; it got an error.
     Refused {
         /// Whose.
         connection: ConnectionId,
         /// What is wrong with them.
         error: DecodeError,
     },
-    /// A controller says that something that it was told was wrong.
+    /// A controller reports an error in something that it got.
     Error {
         /// Which one.
         connection: ConnectionId,
@@ -264,10 +264,10 @@ impl Switch {
         });
     }
 
-    /// Tells all controllers that want to hear it. One that does not read what it was told before is left out, and counted.
+    /// Notifies all controllers that want it. One that does not read what it got before is left out, and counted.
     ///
     /// # Errors
-    /// If it does not fit a message; nobody is told then.
+    /// If it does not fit a message; nobody is notified then.
     pub fn notify(&mut self, notification: Notification) -> Result<(), EncodeError> {
         let hears = |c: &&mut Connection| c.channel.is_up() && notification.is_for(&c.asynchronous, c.role);
         let hearers: Vec<&mut Connection> = self.connections.values_mut().filter(hears).collect();

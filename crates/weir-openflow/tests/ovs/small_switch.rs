@@ -250,7 +250,7 @@ fn table_properties() -> Vec<TableProperty> {
     ]
 }
 
-/// Serves connections, several at a time, until it is told to end.
+/// Serves connections, several at a time, until it is asked to end.
 pub fn serve(listener: &UnixListener, done: &AtomicBool) -> Tables {
     let mut tables = Tables::default();
     let capabilities = Capabilities::FLOW_STATS | Capabilities::GROUP_STATS;

@@ -73,22 +73,22 @@ impl Caller {
         self.principal.may(action).map_err(Problem::from)
     }
 
-    /// The same, for lists: nothing is told of it.
+    /// The same, for lists: nothing of it is reported.
     pub fn can(&self, action: &Action<'_>) -> bool {
         self.principal.may(action).is_ok()
     }
 
-    /// Tells the audit log what was there before.
+    /// Records for the audit log what was there before.
     pub fn before(&self, what: impl Into<String>) {
         self.edit(|n| n.before = Some(what.into()));
     }
 
-    /// Tells the audit log what is there now.
+    /// Records for the audit log what is there now.
     pub fn after(&self, what: impl Into<String>) {
         self.edit(|n| n.after = Some(what.into()));
     }
 
-    /// Tells the audit log what changed.
+    /// Records for the audit log what changed.
     pub fn summary(&self, what: impl Into<String>) {
         self.edit(|n| n.summary = Some(what.into()));
     }

@@ -239,7 +239,7 @@ impl Login {
         known.admin.is_none() && !known.keys.values().any(|(_, p)| p.role() == weir_auth::Role::Operator)
     }
 
-    /// Makes an admin token, which is told nowhere else. One before is good no more.
+    /// Makes an admin token, which is shown nowhere else. One before is good no more.
     ///
     /// # Errors
     /// The store cannot be written, or there are no random numbers.

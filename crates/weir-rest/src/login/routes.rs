@@ -29,7 +29,7 @@ const MAX_RECORDS: u32 = 10_000;
 
 type App = Arc<Login>;
 
-/// The routes; [`guard`](super::guard) has to stand before them, and tells them whose login it is.
+/// The routes; [`guard`](super::guard) has to stand before them, and says whose login it is.
 pub fn routes<S: Clone + Send + Sync + 'static>() -> OpenApiRouter<S> {
     OpenApiRouter::new()
         .routes(routes!(whoami))
@@ -330,7 +330,7 @@ async fn audit(
     Ok(Json(AuditList { records }))
 }
 
-/// That there is none of that name; whoever may know them all is told of one that is near.
+/// That there is none of that name; whoever may know them all gets one that is near.
 fn no_tenant(login: &Login, name: &str, all: bool) -> String {
     let known = login.known();
     let hint = if all { nearest(name, known.tenants.keys().map(String::as_str)) } else { String::new() };

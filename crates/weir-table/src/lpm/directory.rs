@@ -109,7 +109,7 @@ impl Directory {
 
     /// Brings near what lookups of these keys will read after the block, and calls `row`, if rows are far, with the
     /// slots that they find. Where a lookup has more than one step, this waits for none but the first, and its slot is
-    /// not told.
+    /// not reported.
     pub fn fetch_rows(&self, keys: &[u64], row: Option<&impl Fn(u32)>) {
         if row.is_none() && self.blocks.arrays() < MANY_ARRAYS {
             return;

@@ -108,7 +108,7 @@ impl Lpm {
     }
 
     /// Brings near what lookups of these keys will read then, and calls `row`, if rows are far, with the slots that
-    /// they find. Where a lookup has more than one step, this waits for none but the first, and its slot is not told.
+    /// they find. Where a lookup has more than one step, this waits for none but the first, and its slot is not reported.
     pub(crate) fn fetch_rows(&self, keys: &[u64], row: Option<impl Fn(u32)>) {
         match (&self.front, row) {
             (Front::Directory(dir), row) => dir.fetch_rows(keys, row.as_ref()),
@@ -182,7 +182,7 @@ impl Lpm {
     /// What a lookup costs in nanoseconds, about, once what it reads is in the caches.
     pub(crate) fn lookup_cost(&self) -> u32 {
         match &self.front {
-            // A call, and a node for each six bits or so that tell prefixes apart.
+            // A call, and a node for each six bits or so that distinguish prefixes.
             Front::Trie => 6 + 3 * (self.len() as u32 + 1).ilog2() / 2,
             Front::Ranges(_) | Front::Directory(_) => 3,
         }

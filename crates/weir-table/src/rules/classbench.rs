@@ -63,7 +63,7 @@ fn addresses(r: &mut Random, count: usize) -> Vec<(u32, u32)> {
     all
 }
 
-/// `n` rules of five fields, most specific first as far as chance has it, without a rule for all keys.
+/// `n` rules of five fields, most specific first as far as the random choice has it, without a rule for all keys.
 pub(crate) fn rules(style: Style, n: usize, seed: u64) -> Vec<Vec<KeyMatch>> {
     let mut r = Random::new(seed);
     let (sources, targets) = (addresses(&mut r, n / 4 + 8), addresses(&mut r, n / 4 + 8));

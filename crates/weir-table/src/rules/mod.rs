@@ -262,7 +262,7 @@ impl Rules {
         self.tuple.as_ref().map_or(RulesView::NONE, Tuple::view)
     }
 
-    /// Tells the form for compiled code which rules are compared one by one.
+    /// Gives the form for compiled code which rules are compared one by one.
     fn list(&mut self) {
         if let Some(tuple) = &mut self.tuple {
             let added = self.added.iter().zip(self.added_pairs.chunks_exact(2 * self.layout.words));

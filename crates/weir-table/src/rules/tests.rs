@@ -218,8 +218,8 @@ proptest! {
                 p.check(2);
             }
         }
-        // How many of them found without a call is chance (`usual_sets_are_one_tuple` says when all do); none is left
-        // to chance where there is no rule.
+        // How many of them found without a call is random (`usual_sets_are_one_tuple` says when all do); none is left
+        // to a random choice where there is no rule.
         let lookups = p.tuple;
         p.rules.clear();
         p.naive.rules.clear();

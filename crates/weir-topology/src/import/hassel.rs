@@ -18,7 +18,7 @@ use weir_model::requirement::HeaderField;
 
 use super::{Errors, MAX_LINES};
 
-/// What mistakes are told of.
+/// What mistakes are reported of.
 const NAME: &str = "transfer function";
 
 /// Longest header, in bytes.

@@ -49,7 +49,7 @@ const VALUES: &[&str] = &[
 /// A mistake: what is wrong, and what would be right.
 type Mistake = (String, String);
 
-/// Reads what `ip route` prints (also `ip -6 route`, and `show table local` or `all`). Which routes are in use is told as by
+/// Reads what `ip route` prints (also `ip -6 route`, and `show table local` or `all`). Which routes are in use is known as by
 /// [`ip_json_route`](super::ip_json_route).
 pub fn ip_route(text: &str) -> Result<RoutingTable, DocErrors> {
     let mut errors = Errors::new("routes");

@@ -1,4 +1,4 @@
-//! Ways in which packets of others leave the same in tables are one.
+//! Paths by which packets of others leave the same in tables are one.
 
 use std::collections::BTreeSet;
 
@@ -121,7 +121,7 @@ impl Site {
 struct Describe<'a> {
     x: &'a Exprs,
     shape: Shape,
-    /// Those that are described, in order: they are told by their number when they come again.
+    /// Those that are described, in order: they are known by their number when they come again.
     seen: FxHashMap<Expr, u32>,
 }
 

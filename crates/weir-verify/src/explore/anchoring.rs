@@ -159,7 +159,7 @@ impl Branch<'_> {
     /// The last position in a range, or not far behind, that the path knows something of.
     fn last_known(&self, st: &State, range: Range<i64>) -> Option<i64> {
         let source = st.packet.as_ref()?.source();
-        // What reads far behind by a number of the front is taken to be rare.
+        // What reads far behind by a number of the front is taken to be infrequent.
         let near = range.start..range.end + 64;
         let place = |at| Some((self.x.find_symbol(&Symbol::Byte(source, at))?, at));
         let places: HashMap<Expr, i64> = near.filter_map(place).collect();

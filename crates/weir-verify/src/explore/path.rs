@@ -145,7 +145,7 @@ pub struct PacketEnd {
     pub route: Route,
 }
 
-/// Something that the program told its host.
+/// A notification of the program to its host.
 #[derive(Debug, Clone)]
 pub struct Notice {
     /// Number of the event.
@@ -180,7 +180,7 @@ pub struct Path {
     pub facts: Facts,
     /// Ends of all its packets, in order.
     pub ends: Vec<PacketEnd>,
-    /// What it told its host, in order.
+    /// Its notifications to its host, in order.
     pub notices: Vec<Notice>,
     /// The table entries that it found, made or removed.
     pub entries: Vec<EntryEnd>,
@@ -200,7 +200,7 @@ pub struct Exploration {
 pub struct Prediction {
     /// Ends of all packets.
     pub ends: Vec<(How, ConcretePacket)>,
-    /// What the host is told.
+    /// Notifications to the host.
     pub notices: Vec<(u32, Vec<u128>, Option<ConcretePacket>)>,
     /// Touched entries.
     pub entries: Vec<ConcreteEntry>,

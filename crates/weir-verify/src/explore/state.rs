@@ -70,7 +70,7 @@ pub(crate) struct State {
     pub(crate) past: usize,
     /// The packets of others that came before what is looked at.
     pub(crate) others: Packets,
-    /// Those without which it might have been otherwise, as the entries tell that were found.
+    /// Those without which it might have been otherwise, as the entries show that were found.
     pub(crate) used: Packets,
     /// What lookups did not find before an entry of each of them was found: tables and keys.
     pub(crate) missed: Vec<(u32, Rc<[Expr]>)>,

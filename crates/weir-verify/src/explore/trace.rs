@@ -114,7 +114,7 @@ impl Trace {
         self.state.facts.conditions()
     }
 
-    /// Tells what stands in tables, after how many packets.
+    /// Says what stands in tables, after how many packets.
     pub(crate) fn describe_entries(&self, mut report: impl FnMut(Part)) {
         for n in [self.state.inputs, self.state.randoms] {
             report(Part::Number(n.into()));

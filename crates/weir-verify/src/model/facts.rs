@@ -102,7 +102,7 @@ impl Facts {
         let depth = depth.checked_sub(1)?;
         let w = x.width(e);
         match x.node(e) {
-            // Nothing is known of a symbol but what was told of it.
+            // Nothing is known of a symbol but what was stated of it.
             Node::Symbol(_) => {
                 let (lo, hi) = x.bounds(e);
                 (lo == hi).then_some(lo)
@@ -510,7 +510,7 @@ impl Facts {
         self.cut(x, a, &p, &Set::range(0, top), depth) && self.restrict(x, b, &above, depth)
     }
 
-    /// As [`Facts::restrict`], of a bit that is one value from now on: whether it can be, its operands tell.
+    /// As [`Facts::restrict`], of a bit that is one value from now on: whether it can be, its operands decide.
     fn settle(&mut self, x: &Exprs, bit: Expr, to: &Set, depth: u32) -> bool {
         match self.sets.get(bit).and_then(Set::value) {
             Some(known) if !self.again => to.contains(known),

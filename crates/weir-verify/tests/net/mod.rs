@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use weir_elements::filter::{Plan, View};
+use weir_elements::filter::{RuleList, View};
 use weir_ir::{Builder, Layer, Width, check, program_of};
 use weir_verify::checks::{Checker, Filter, Framing, Query, Start, Target, Verdict};
 use weir_verify::{Body, Limits, Network, NodeId, NodePort, SymbolicInput};
@@ -99,7 +99,7 @@ impl Net {
     fn guard(&mut self, filter: &str, view: View) -> NodeId {
         let expr: weir_filter::Expr = filter.parse().unwrap();
         let mut b = Builder::new("filter", 1, 2);
-        let mut plan = Plan::new(view, [(&expr, 0)]);
+        let mut plan = RuleList::new(view, [(&expr, 0)]);
         plan.declare(&mut b, "filter");
         b.input(0, |b| {
             if view == View::Ip6 {

@@ -1,9 +1,9 @@
-//! Ports for programs that have to be told theirs: also used by the tests of `weir-vnf-c`.
+//! Ports for programs that need theirs as an option: also used by the tests of `weir-vnf-c`.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A port that nobody uses, nor will by chance: the kernel gives none below 32,768 to connections.
+/// A port that nobody uses, nor will by accident: the kernel gives none below 32,768 to connections.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {

@@ -53,7 +53,7 @@ pub(crate) struct Args {
     pub(super) config: ConfigArgs,
 }
 
-/// What becomes of graphs when a node is lost.
+/// The policy for graphs of a node that is lost.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum WhenLost {
     /// They wait until it is back
@@ -62,7 +62,7 @@ enum WhenLost {
     Move,
 }
 
-/// What else can be done with a controller's store.
+/// Further operations on a controller's store.
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     /// Write the store and the certificate authority to one file, also while the controller runs; keep it as you keep keys

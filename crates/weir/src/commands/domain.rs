@@ -17,7 +17,7 @@ pub(crate) struct GetArgs {
     what: What,
 }
 
-/// What to list.
+/// The kinds of objects that can be listed.
 #[derive(Debug, Subcommand)]
 enum What {
     /// The nodes of the domain
@@ -57,7 +57,7 @@ pub(crate) struct DescribeArgs {
     what: Describe,
 }
 
-/// What to describe.
+/// The kinds of objects that can be described.
 #[derive(Debug, Subcommand)]
 enum Describe {
     /// A node of the domain: its graphs, end points, images and resources

@@ -58,7 +58,7 @@ struct Add {
     requests: Option<u32>,
 }
 
-/// What a tenant may be.
+/// The kinds of tenants.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum KindName {
     /// A customer, whose own traffic its graphs work on

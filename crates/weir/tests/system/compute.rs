@@ -27,7 +27,7 @@ use crate::lab::{Lab, Process as Running, WEIR, host, poll, repository};
 /// Makes a driver that keeps its functions in a folder.
 type Make<'a> = &'a (dyn Fn(UnboundedSender<Notice>) -> Box<dyn Compute> + Sync);
 
-/// What a kind has of its own in the suite.
+/// The parts of the suite that differ between kinds.
 trait Wiring {
     /// Two words that the function takes, and what it does with them.
     fn words(&self) -> Words;
@@ -44,7 +44,7 @@ trait Wiring {
     fn harm(&self, lab: &Lab);
 }
 
-/// What a function does with words.
+/// The behaviour of a function with words.
 struct Words {
     /// Two that it takes.
     two: [&'static str; 2],

@@ -44,7 +44,7 @@ pub struct Lab {
     _share: Share,
 }
 
-/// What a finished program left.
+/// The output of a finished program.
 #[derive(Debug)]
 pub struct Output {
     /// Exit code; -1 after a signal.

@@ -160,7 +160,7 @@ impl<'l> Several<'l> {
     }
 }
 
-/// What was asked for of a graph, and what became of it.
+/// A request for a graph, and its result.
 #[derive(Debug, Default)]
 struct Asked {
     accepted: Vec<usize>,

@@ -59,7 +59,7 @@ pub struct Stream {
     receiver: Process,
 }
 
-/// What became of a stream.
+/// The figures of a stream that was received.
 #[derive(Debug)]
 pub struct Received {
     /// Number of datagrams sent.

@@ -357,7 +357,7 @@ class ElementUsage(BaseModel):
 
 class EnforcerRules(BaseModel):
     """
-    What an enforcer lets out of a sandbox.
+    The rules of an enforcer for packets that leave a sandbox.
     """
 
     answers: Annotated[int, Field(ge=0)]
@@ -485,7 +485,7 @@ class GraphLifeChange(BaseModel):
 
 class Hello(BaseModel):
     """
-    A node that has joined is about to make its connection: this tells it beforehand if it would not be taken.
+    A node that has joined is about to make its connection: this says beforehand if it would not be taken.
     """
 
     model_config = ConfigDict(
@@ -508,7 +508,7 @@ class ImageError(BaseModel):
     """
     name: str
     """
-    The image's name, as far as it can be told.
+    The image's name, as far as it is known.
     """
     path: str
     """
@@ -1282,7 +1282,7 @@ class TenantSettings(BaseModel):
 
 class Token(BaseModel):
     """
-    A token by which nodes join. It is told once.
+    A token by which nodes join. It is shown once.
     """
 
     expires: Annotated[int, Field(ge=0)]

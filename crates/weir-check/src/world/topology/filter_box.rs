@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_elements::filter::{Plan, View};
+use weir_elements::filter::{RuleList, View};
 use weir_filter::Expr;
 use weir_ir::program::TableId;
 use weir_ir::{Builder, Layer, Program, Reason, TableDecl, V, Width};
@@ -38,7 +38,7 @@ pub(super) fn program(name: &str, ports: &[String; 2], rules: &[FilterRule], sta
         let rules: Vec<(&Expr, u32)> =
             rules.iter().filter(here).map(|r| (&r.filter, u32::from(r.allow))).collect();
         let mut plan = |view, version: &str| {
-            let mut plan = Plan::new(view, rules.iter().copied());
+            let mut plan = RuleList::new(view, rules.iter().copied());
             plan.declare(&mut b, &format!("rules{i}v{version}"));
             plan
         };

@@ -27,7 +27,7 @@ fn compiled(view: View, rules: &[Expr], few: usize) -> Compiled {
     let mut b = Builder::new("list", 1, outcomes);
     let walks = super::cond::walks(rules);
     let rules = (1..).zip(rules).map(|(i, e)| (Cond::of(e, view, walks), i)).collect();
-    let mut plan = Plan::of(view, rules, few, walks);
+    let mut plan = RuleList::of(view, rules, few, walks);
     let lookups = plan.declare(&mut b, "rules").len();
     assert_eq!(plan.names("rules").len(), lookups);
     b.input(0, |b| {
@@ -242,7 +242,7 @@ fn few_rules_and_few_values_are_tested() {
     }
 }
 
-/// Rules of which rows would be too many, or bits too many, are right all the same: what is not told by rows is
+/// Rules of which rows would be too many, or bits too many, are right all the same: what is not covered by rows is
 /// tested, and what does not go into one table goes into the next.
 #[test]
 fn rules_that_are_too_much_for_a_table_are_tested() {

@@ -1,6 +1,7 @@
 //! Tests that are made in their place: what is not among the numbers that are read once for all filters. Each is straight code
 //! over the packet, as the reference evaluator (`weir_filter::PacketView`) reads it.
 
+use crate::fields::ipv6_extension;
 use weir_filter::{
     AddressOf, Arith, ArithOp, CHAIN, Compare, Dir, Expr, Field, IpVersion, Layer as FieldLayer, Prim,
     TAG_TYPES, Tags,
@@ -456,8 +457,8 @@ impl HeaderStart {
                 let short = b.lt(left, 2);
                 b.when(short, leaves);
                 b.require_or(Layer::Cursor, 2, leaves);
-                let next = b.load(Width::W8, Layer::Cursor, 0);
-                let len = b.load(Width::W8, Layer::Cursor, 1);
+                let next = ipv6_extension::NEXT_HEADER.load(b);
+                let len = ipv6_extension::LENGTH.load(b);
                 let len = b.resize(Width::W32, len);
                 let len = extension_header_len(b, proto, len);
                 // Which protocol comes next is known, even if it is not there.

@@ -23,7 +23,7 @@ const FEW_VALUES: usize = 16;
 
 /// An ordered list of rules, each a filter and an outcome (a number that means something to the element).
 #[derive(Debug)]
-pub struct Plan {
+pub struct RuleList {
     view: View,
     rules: Vec<(Cond, u32)>,
     parts: Vec<Part>,
@@ -55,40 +55,45 @@ pub enum MatchedBy {
     Entry(E),
 }
 
-impl Plan {
+impl RuleList {
     /// A plan for rules in order of precedence: filter, outcome.
-    pub fn new<'a>(view: View, rules: impl IntoIterator<Item = (&'a weir_filter::Expr, u32)>) -> Plan {
+    pub fn new<'a>(view: View, rules: impl IntoIterator<Item = (&'a weir_filter::Expr, u32)>) -> RuleList {
         let rules: Vec<_> = rules.into_iter().collect();
         let walks = walks(rules.iter().map(|(e, _)| *e));
         let conds = rules.into_iter().map(|(e, o)| (Cond::of(e, view, walks), o));
-        Plan::of(view, conds.collect(), FEW, walks)
+        RuleList::of(view, conds.collect(), FEW, walks)
     }
 
     /// A plan for frames that reads all that elements need that change headers: [`Headers::ether_type`] behind all VLAN tags,
     /// [`Headers::protocol_number`], and the marks `net` and `cursor` (the transport header).
-    pub fn for_edits<'a>(rules: impl IntoIterator<Item = (&'a weir_filter::Expr, u32)>) -> Plan {
+    pub fn for_edits<'a>(rules: impl IntoIterator<Item = (&'a weir_filter::Expr, u32)>) -> RuleList {
         let conds = rules.into_iter().map(|(e, o)| (Cond::of(e, View::Ethernet, true), o));
-        let mut plan = Plan::of(View::Ethernet, conds.collect(), FEW, true);
+        let mut plan = RuleList::of(View::Ethernet, conds.collect(), FEW, true);
         plan.wants.fields.extend([Field::EtherType, Field::Proto]);
         plan.wants.cursor = true;
         plan
     }
 
     /// A plan with up to `few` rules tested one by one. `walks`: whether headers are those behind all VLAN tags.
-    pub(in crate::classify) fn of(view: View, mut rules: Vec<(Cond, u32)>, few: usize, walks: bool) -> Plan {
+    pub(in crate::classify) fn of(
+        view: View,
+        mut rules: Vec<(Cond, u32)>,
+        few: usize,
+        walks: bool,
+    ) -> RuleList {
         // What stands behind a rule for every packet is never reached.
         if let Some(all) = rules.iter().position(|(c, _)| *c == Cond::TRUE) {
             rules.truncate(all + 1);
         }
         let wants = Wants { walks, ..Wants::of(rules.iter().map(|(c, _)| c)) };
-        let mut plan = Plan { view, rules, parts: Vec::new(), wants, counted: false };
+        let mut plan = RuleList { view, rules, parts: Vec::new(), wants, counted: false };
         plan.divide(few);
         plan
     }
 
     /// Lets table entries say which rule they belong to, and count packets.
     #[must_use]
-    pub fn counted(mut self) -> Plan {
+    pub fn counted(mut self) -> RuleList {
         self.counted = true;
         self
     }
@@ -148,7 +153,7 @@ impl Plan {
         names
     }
 
-    /// Names of the tables that [`Plan::declare`] declares.
+    /// Names of the tables that [`RuleList::declare`] declares.
     pub fn names(&self, name: &str) -> Vec<String> {
         let tables = self.parts.iter().filter(|p| matches!(p, Part::Table(_))).count();
         (0..tables).map(|i| if i == 0 { name.to_owned() } else { format!("{name}_{i}") }).collect()

@@ -1,6 +1,6 @@
 //! Reading of a packet's headers: each number once, the usual packet on a straight path.
 
-use crate::fields::{ipv4, ipv6};
+use crate::fields::{ipv4, ipv6, ipv6_extension};
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_filter::{CHAIN, Expr, Tags};
@@ -471,8 +471,8 @@ pub(super) fn follow(b: &mut Builder) -> Followed {
         let more = is_extension_header(b, proto);
         b.unless(more, |b| this.leave(b, vars));
         b.require(Layer::Cursor, 8, Reason::BAD_HEADER);
-        let next = b.load(Width::W8, Layer::Cursor, 0);
-        let len = b.load(Width::W8, Layer::Cursor, 1);
+        let next = ipv6_extension::NEXT_HEADER.load(b);
+        let len = ipv6_extension::LENGTH.load(b);
         let len = b.resize(Width::W32, len);
         let len = extension_header_len(b, proto, len);
         let fragment = b.eq(proto, FRAGMENT);
@@ -481,7 +481,7 @@ pub(super) fn follow(b: &mut Builder) -> Followed {
         let short = b.lt(left, len);
         b.when(short, |b| b.drop(Reason::BAD_HEADER));
         b.require(Layer::Cursor, len, Reason::BAD_HEADER);
-        let offset = b.load(Width::W16, Layer::Cursor, 2);
+        let offset = ipv6_extension::FRAGMENT.load(b);
         let offset = b.and(offset, 0xfff8);
         let later = b.ne(offset, 0);
         let later = b.and(fragment, later);

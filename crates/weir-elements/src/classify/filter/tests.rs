@@ -10,7 +10,7 @@ use crate::testing::ip_packet;
 /// Runs the compiled filter; `None` if the view's precondition fails.
 fn compiled(view: View, expr: &Expr, packet: Packet) -> Option<bool> {
     let mut b = Builder::new("filter", 1, 2);
-    let plan = Plan::new(view, [(expr, 0)]);
+    let plan = RuleList::new(view, [(expr, 0)]);
     b.input(0, |b| {
         match view {
             View::Ip => b.require(Layer::Net, 20, Reason::TRUNCATED),

@@ -299,7 +299,7 @@ impl Steps {
         part.unwrap_or(Part::Known(false))
     }
 
-    /// The bits of a mask are more than a number, which is told by runs of its bits from the top: of zeros, a bit that is
+    /// The bits of a mask are more than a number, which is described by runs of its bits from the top: of zeros, a bit that is
     /// set says yes; of ones, a bit that is not set says no.
     fn greater(&mut self, offset: u32, shift: u32, mask: u32, number: u32) -> Part {
         let from = self.0.len();

@@ -163,7 +163,7 @@ fn bad_arguments_are_explained() {
     let mut e = class.configure(&["rw".to_owned()]).unwrap();
     let errors = e.resolve(&weir_ir::Peers::new(&[], "e")).unwrap_err();
     assert!(errors[0].contains("'rw' is not an IP rewriter: there is no element"), "{errors:?}");
-    // What is wrong with the rewriter is for that to tell.
+    // The rewriter reports what is wrong with it.
     let args =
         ["pattern 192.0.2.1 1024-65535 - - 0 1", "drop", "FORWARD \"tcp 80 192.0.2.1\""].map(str::to_owned);
     let all = [weir_ir::Peer { name: "rw", class: "IPEndpointRewriter", args: &args }];

@@ -56,7 +56,7 @@ impl PeerTable {
         b.find(self.table, pair, |b| b.drop(Reason::new("Filtered")));
     }
 
-    /// Takes note of whom an endpoint sends to. `touch` says how long that counts, and is told whether it is new.
+    /// Takes note of whom an endpoint sends to. `touch` says how long that counts, and gets whether it is new.
     pub(super) fn remember(self, b: &mut Builder, pair: &Pair, touch: impl Fn(&mut Builder, E, bool)) {
         b.lookup(
             self.table,

@@ -70,7 +70,7 @@ impl Drop for Job {
     }
 }
 
-/// What runs containers.
+/// The driver of containers.
 #[derive(Debug)]
 pub struct Container {
     /// Where runc keeps what it knows.

@@ -26,7 +26,7 @@ use crate::traces::FunctionTrace;
 /// The user's shell, for those who look around in a function.
 pub const SHELL: &str = "/bin/sh";
 
-/// What runs in functions of one kind.
+/// The programs of functions of one kind.
 #[async_trait]
 pub trait Workload: Debug + Send + Sync + 'static {
     /// The kind.
@@ -154,7 +154,7 @@ pub const CONTAINER_SECRETS: &str = "/run/secrets";
 /// How long a function may take to answer whether it works.
 pub const ANSWER: Duration = Duration::from_secs(2);
 
-/// What keeps a function from its work.
+/// The reason why a function does not work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hang {
     /// What was seen.

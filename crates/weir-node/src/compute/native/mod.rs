@@ -16,7 +16,7 @@ use super::launch::{Launch, check_installed, mounts_for_others};
 use super::netns;
 use crate::instance::{Kind, Spec, Work};
 
-/// What runs native functions.
+/// The driver of native functions.
 #[derive(Debug)]
 pub struct Native {
     /// The folder of all functions.

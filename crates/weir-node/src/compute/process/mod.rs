@@ -43,7 +43,7 @@ const STEP: Duration = Duration::from_millis(1);
 /// The first of the users that workers become.
 const FIRST_USER: u32 = 0x7000_0000;
 
-/// What runs functions in processes of their own.
+/// The driver of functions in processes of their own.
 #[derive(Debug)]
 pub struct Process {
     sockets: Sockets,

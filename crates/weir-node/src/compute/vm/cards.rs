@@ -33,7 +33,7 @@ pub(super) struct Card {
     place: usize,
 }
 
-/// What a card is joined to.
+/// The other end of a card.
 #[derive(Debug)]
 enum End {
     /// The socket of the data plane, which makes it (vhost-user).

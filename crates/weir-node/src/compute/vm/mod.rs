@@ -54,7 +54,7 @@ const MORE_THAN_FIRMWARE: usize = 4096;
 /// How long QEMU may take for its control socket.
 const TIME: Duration = Duration::from_secs(10);
 
-/// What runs virtual machines.
+/// The driver of virtual machines.
 #[derive(Debug)]
 pub struct Vm {
     /// The folder of all functions.

@@ -132,7 +132,7 @@ impl Script {
         self.state().timer.map_or(Ran::Idle, Ran::Until)
     }
 
-    /// Tells people what went wrong in a run that nobody waits for.
+    /// Reports what went wrong in a run that nobody waits for.
     pub(super) fn report(&self, errors: &[String], cx: &mut Cx<'_>) {
         if !errors.is_empty() {
             let text = format!("While executing '{} :: {}':", cx.name(), cx.class());
@@ -157,7 +157,7 @@ impl Script {
     }
 
     /// Goes past so many waiting instructions, up to the next one. Returns the number of jumps so far; whether the
-    /// driver goes on is told by [`ended`](Script::ended).
+    /// driver goes on is reported by [`ended`](Script::ended).
     fn step(
         &self,
         steps: i64,

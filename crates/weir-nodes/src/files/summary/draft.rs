@@ -18,7 +18,7 @@ pub(crate) struct Flow {
     pub dport: u16,
 }
 
-/// The values of fields that the dump does not tell.
+/// The values of fields that the dump does not have.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Preset {
     pub protocol: u8,

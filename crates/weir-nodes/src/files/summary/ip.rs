@@ -31,7 +31,7 @@ pub(super) const FIELDS: &[Field] = &[
             _ => None,
         })
         .sets(NET - 2, |d, n| {
-            // Of a later fragment, the summary does not tell the offset: any that is not zero will do.
+            // Of a later fragment, the summary does not have the offset: any that is not zero will do.
             let bits = match n.number() as u8 {
                 b'!' => DF,
                 b'F' => MF,

@@ -23,9 +23,9 @@ pub(crate) struct Reader {
     preset: Preset,
     checksum: bool,
     binary: bool,
-    /// Whether a line was wrong: only the first is told.
+    /// Whether a line was wrong: only the first is reported.
     complained: bool,
-    /// What there is to tell about the dump.
+    /// Notices about the dump.
     warnings: Vec<String>,
 }
 

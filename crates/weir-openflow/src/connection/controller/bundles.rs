@@ -15,7 +15,7 @@ fn step(xid: u32, step: BundleStep) -> Frame {
 impl Controller {
     /// Changes that happen all at once, or not at all, as a [bundle]; gives the transaction id that they share.
     /// [`ControllerEvent::Done`] comes when they have happened, [`ControllerEvent::Failed`] if they will not. It costs two rounds: a
-    /// switch would go on without a change that it refuses, so all have to be taken before the bundle is told to happen.
+    /// switch would go on without a change that it refuses, so all have to be taken before the bundle is committed.
     ///
     /// # Errors
     /// If they cannot be sent now, or at all.

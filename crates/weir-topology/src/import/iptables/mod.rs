@@ -119,7 +119,7 @@ pub enum Target {
     Accept,
     /// It is dropped.
     Drop,
-    /// It is dropped, and its sender told so, for example by `icmp-port-unreachable` or `tcp-reset`.
+    /// It is dropped, and its sender notified, for example by `icmp-port-unreachable` or `tcp-reset`.
     Reject(String),
     /// The chain ends; the caller goes on behind its jump.
     Return,

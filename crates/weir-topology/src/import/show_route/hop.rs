@@ -92,7 +92,7 @@ pub(super) fn hop(text: &str) -> Result<Hop, Mistake> {
         }
         modifiers(&mut hop, words, text)?;
     }
-    // Of a leaked route, packets leave by the interface that is told. A VRF's own interface means that its table is asked, as does
+    // Of a leaked route, packets leave by the interface that is shown. A VRF's own interface means that its table is asked, as does
     // a next hop alone.
     if let Some(vrf) = hop.vrf.as_deref().filter(|vrf| hop.dev.as_deref().is_none_or(|dev| dev == *vrf)) {
         return Err(not_understood(vrf, text));

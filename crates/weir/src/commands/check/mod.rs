@@ -108,7 +108,7 @@ struct Both<'a> {
     coverage: &'a Coverage,
 }
 
-/// What is printed about a document without requirements.
+/// The text about a document without requirements.
 #[derive(Serialize)]
 struct Summary<'a> {
     file: &'a str,

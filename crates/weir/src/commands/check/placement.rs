@@ -14,7 +14,7 @@ use super::{Args, ask, document, exit, painted};
 use crate::commands::classes;
 use crate::ui::{Failure, Ui};
 
-/// What was found on each platform.
+/// The results for each platform.
 #[derive(Serialize)]
 struct Placements {
     /// The platforms on which everything holds.

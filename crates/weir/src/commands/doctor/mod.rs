@@ -23,7 +23,7 @@ pub(crate) struct Args {
     run: PathBuf,
 }
 
-/// What was looked at.
+/// One property of the machine, and what was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Check {
     /// Its name, as [`Use::wants`] has it.
@@ -37,7 +37,7 @@ struct Check {
     remedy: Option<String>,
 }
 
-/// What a machine may be used for.
+/// A purpose of a machine.
 #[derive(Debug, Clone, Copy)]
 struct Use {
     name: &'static str,
@@ -100,7 +100,7 @@ const USES: [Use; 13] = [
     Use { name: "proofs", what: "requirements that need a solver", always: false, wants: &["z3"] },
 ];
 
-/// What somebody can do here, and what they cannot.
+/// The result of all checks for one purpose.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Verdict {
     name: &'static str,

@@ -138,7 +138,7 @@ pub(super) struct End {
     pub interface: String,
 }
 
-/// What a link does to packets.
+/// The delay, loss and rate of a link.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Shape {
     pub delay: Option<String>,

@@ -17,7 +17,7 @@ const FOLDER: &str = "/run/weir/labs";
 /// The file in each that says what there is.
 const FILE: &str = "lab.json";
 
-/// What there is of a lab.
+/// The parts of a lab that exist.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct State {
     pub name: String,

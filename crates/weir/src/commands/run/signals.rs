@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals as Iterator};
 use weir_engine::Engine;
 
-/// What has come, and a thread that wakes the engine for it.
+/// The signals that have come, and a thread that wakes the engine for them.
 pub(super) struct Signals {
     any: Arc<AtomicBool>,
     came: BTreeMap<i32, Arc<AtomicBool>>,

@@ -11,7 +11,7 @@ use weir_api::status::{
     ElementDrops, ElementTime, FlowCache, FunctionStatus, GraphStatus, LinkStatus, State,
 };
 
-/// What a node said at one moment.
+/// The state of a node at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Reading {
     /// When, since the start of the program.

@@ -5,7 +5,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::rates::{Rates, Reading, rates};
 use super::sections::{Order, Section, sections};
 
-/// What a key asks of the program.
+/// The effect of a key on the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// To draw.

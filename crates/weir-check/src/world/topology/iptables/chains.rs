@@ -1,7 +1,7 @@
 //! Chains of iptables rules as programs. Rules are asked in their order; a chain that is jumped to stands where the jump
 //! is, so the program is as long as all paths through the chains.
 
-use weir_elements::filter::{Plan, View};
+use weir_elements::filter::{RuleList, View};
 use weir_ir::{Builder, V, Width};
 use weir_topology::import::iptables::{Chain, ConnState, InterfaceMatch, Rule, Table, Target};
 
@@ -142,7 +142,7 @@ impl<'a> Chains<'a> {
 
 /// Whether the packet fits what a rule asks of it and of its connection.
 fn fits(b: &mut Builder, rule: &Rule) -> V {
-    let packet = Plan::new(View::Ip, [(&rule.filter, 0)]).matches(b);
+    let packet = RuleList::new(View::Ip, [(&rule.filter, 0)]).matches(b);
     let Some(states) = &rule.states else { return packet };
     let state = b.load_anno(Width::W8, STATE);
     let mut any = b.constant(Width::W1, 0_u8);

@@ -179,7 +179,7 @@ impl<'a> Rules<'a> {
         let causes = Causes::new(1);
         let mut chains = Chains::new(&self.filter);
         chains.output = output;
-        // Interfaces that no rule tells apart.
+        // Interfaces that no rule distinguishes.
         let mut kinds: BTreeMap<Vec<bool>, Vec<usize>> = BTreeMap::new();
         for (i, input) in inputs.iter().enumerate() {
             let rules = self.filter.chains.iter().flat_map(|c| &c.rules);

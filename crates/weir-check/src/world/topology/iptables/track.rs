@@ -26,7 +26,7 @@ const TCP_HEADER: u32 = 20;
 const UDP_HEADER: u32 = 8;
 /// ICMP queries (RFC 792, RFC 950): request and reply.
 const QUERIES: [(u8, u8); 4] = [(8, 0), (13, 14), (15, 16), (17, 18)];
-/// Told from the number of a query is so that of its reply.
+/// The number of a reply follows from that of its query.
 const REPLY: u16 = 0x100;
 /// ICMP errors (RFC 792).
 pub(super) const ERRORS: [u8; 5] = [3, 4, 5, 11, 12];

@@ -14,7 +14,7 @@ use super::diagram::{Bits, Diagram, Interval, Node, Rule as Fits};
 
 /// Most nodes of a diagram, each as often as paths lead to it, in a program.
 const MAX_PARTS: usize = 1 << 13;
-/// The order in which fields are looked at: those that tell few kinds of packets apart come first.
+/// The order in which fields are looked at: those that distinguish few kinds of packets come first.
 const ORDER: [HeaderField; 7] = [
     HeaderField::Vlan,
     HeaderField::Proto,
