@@ -186,7 +186,7 @@ impl Fleet {
     pub async fn bytes(&self, node: &str, method: Method, path: &str, body: Option<&str>) -> Result<Bytes> {
         let silent = |why: String| FleetError::Silent { node: node.to_owned(), why };
         let kind = match body {
-            Some(text) if text.trim_start().starts_with('{') => "application/json",
+            Some(text) if weir_model::doc::is_json(text) => "application/json",
             _ => "application/yaml",
         };
         let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, kind);

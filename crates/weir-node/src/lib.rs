@@ -60,6 +60,7 @@ pub mod tenancy;
 mod testing;
 pub mod traces;
 pub mod traffic;
+mod tunnels;
 mod usage;
 mod view;
 

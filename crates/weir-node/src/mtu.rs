@@ -6,6 +6,7 @@ use weir_switch::lsi0::{Attachment, Base, Part};
 use weir_switch::mtu::{Mtu, warnings};
 
 use crate::desired::DesiredGraph;
+use crate::tunnels;
 
 /// Those of a graph's access points that are known: an interface may not be there, or a tunnel's other end without a route.
 fn mtus(graph: &DesiredGraph) -> Vec<Mtu> {
@@ -26,7 +27,7 @@ fn mtus(graph: &DesiredGraph) -> Vec<Mtu> {
 
 /// What a graph should be told of tunnels that lead nowhere, and of packets that may be too large for it, in lines.
 pub fn told(graph: &DesiredGraph) -> Vec<String> {
-    let mut lines: Vec<String> = graph.attachments().iter().filter_map(without_route).collect();
+    let mut lines = tunnels::trouble(graph);
     let mtus = mtus(graph);
     let same = |pair: &[Mtu]| matches!(pair, [a, b] if a.bytes() == b.bytes());
     if !mtus.windows(2).all(same) {
@@ -35,19 +36,6 @@ pub fn told(graph: &DesiredGraph) -> Vec<String> {
         lines.extend(document.map(|document| warnings(&document, &mtus)).unwrap_or_default());
     }
     lines
-}
-
-/// That a tunnel's other end cannot be reached now, if so.
-fn without_route(a: &Attachment) -> Option<String> {
-    let (local, remote) = match (&a.base, a.part) {
-        (Base::Vxlan { local, .. } | Base::Gre { local }, Part::Tunnel(tunnel)) => (*local, tunnel.remote),
-        (Base::WireGuard(w), _) => (w.local, w.remote),
-        _ => return None,
-    };
-    let unreachable =
-        weir_io::tunnel::check_address(local).is_ok() && weir_io::tunnel::route_mtu(local, remote).is_none();
-    unreachable
-        .then(|| format!("sap '{}': this node has no route to {remote}, so that nothing reaches it", a.sap))
 }
 
 /// Access points by which nothing can pass.

@@ -30,6 +30,7 @@ use crate::resources::Resources;
 use crate::rest::router;
 use crate::store::Store;
 use crate::suspend;
+use crate::tunnels;
 use weir_api::events::Kind;
 use weir_auth::secret::Secret;
 use weir_io::wireguard;
@@ -265,6 +266,7 @@ pub async fn serve(
     let maintaining = tokio::spawn(maintain(node.clone(), wake));
     let bringing_up = tokio::spawn(bring_up(node.clone()));
     let describing = tokio::spawn(domain::watch(node.clone()));
+    let watching_tunnels = tokio::spawn(tunnels::watch(node.clone()));
     let going_back = tokio::spawn(go_back(node.clone()));
     let querying = tokio::spawn(queries::watch(node.clone()));
     let monitoring = tokio::spawn(monitoring::watch(node.clone()));
@@ -279,6 +281,7 @@ pub async fn serve(
     maintaining.abort();
     bringing_up.abort();
     describing.abort();
+    watching_tunnels.abort();
     going_back.abort();
     querying.abort();
     monitoring.abort();

@@ -176,17 +176,26 @@ impl Archive {
 
 /// The regular files of an archive.
 fn entries(file: File) -> io::Result<BTreeMap<String, (u64, u64)>> {
+    let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+    let length = file.metadata()?.len();
     let mut entries = BTreeMap::new();
     let mut archive = tar::Archive::new(file);
     for entry in archive.entries_with_seek()? {
-        let entry = entry?;
+        // The reader's own message quotes the bytes that it could not read.
+        let entry = entry.map_err(|_| match entries.len() {
+            0 => invalid("it is no tar archive".to_owned()),
+            n => invalid(format!("it is damaged, or cut short, behind its first {n} files")),
+        })?;
         if !entry.header().entry_type().is_file() {
             continue;
         }
         let name = entry.path()?.to_string_lossy().trim_start_matches("./").to_owned();
+        if entry.raw_file_position().saturating_add(entry.size()) > length {
+            return Err(invalid(format!("it is cut short: {name} is not there as a whole")));
+        }
         entries.insert(name, (entry.raw_file_position(), entry.size()));
         if entries.len() > MAX_ENTRIES {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it has too many files for an image"));
+            return Err(invalid("it has too many files for an image".to_owned()));
         }
     }
     Ok(entries)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use docker_credential::{DockerCredential, get_credential};
 use oci_client::client::{ClientConfig, ClientProtocol};
-use oci_client::errors::OciDistributionError;
+use oci_client::errors::{OciDistributionError, OciErrorCode};
 use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, Reference, RegistryOperation};
 use tokio::time::timeout;
@@ -241,6 +241,11 @@ fn refused(image: &str, e: &OciDistributionError) -> Error {
     let what = match e {
         OciDistributionError::ImageManifestNotFoundError(_)
         | OciDistributionError::ServerError { code: 404, .. } => "the registry does not have it".to_owned(),
+        OciDistributionError::RegistryError { envelope, .. }
+            if envelope.errors.iter().any(|e| matches!(e.code, OciErrorCode::ManifestUnknown | OciErrorCode::NameUnknown)) =>
+        {
+            "the registry does not have it: look at its name, and at the tag or digest behind it".to_owned()
+        }
         OciDistributionError::RegistryError { envelope, .. } => {
             let said: Vec<String> = envelope.errors.iter().map(ToString::to_string).collect();
             format!("the registry says: {}", said.join("; "))

@@ -521,7 +521,7 @@ fn agent(time: Option<Duration>, tls: Option<ClientConfig>) -> Agent {
 }
 
 fn kind(document: &str) -> &'static str {
-    if document.trim_start().starts_with('{') { "application/json" } else { "application/yaml" }
+    if weir_model::doc::is_json(document) { "application/json" } else { "application/yaml" }
 }
 
 fn handler(graph: &str, function: &str, name: &str) -> String {

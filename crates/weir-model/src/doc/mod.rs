@@ -45,12 +45,16 @@ pub enum Kind {
     Map(Vec<(String, Node)>),
 }
 
+/// Whether [`Node::parse`] takes a text for JSON: it begins with `{` and a name in quotes, or is empty. In YAML's flow style, names need none.
+pub fn is_json(text: &str) -> bool {
+    let inside = text.trim_start().strip_prefix('{').map(str::trim_start);
+    inside.is_some_and(|t| t.is_empty() || t.starts_with(['"', '}']))
+}
+
 impl Node {
-    /// Parses JSON or YAML: JSON if it begins with `{` and a name in quotes, or is empty. In YAML's flow style, names need none.
+    /// Parses JSON or YAML ([`is_json`]).
     pub fn parse(text: &str) -> Result<Node, DocErrors> {
-        let inside = text.trim_start().strip_prefix('{').map(str::trim_start);
-        let json = inside.is_some_and(|t| t.is_empty() || t.starts_with(['"', '}']));
-        if json { Self::from_json(text) } else { Self::from_yaml(text) }
+        if is_json(text) { Self::from_json(text) } else { Self::from_yaml(text) }
     }
 
     /// Parses JSON (RFC 8259).

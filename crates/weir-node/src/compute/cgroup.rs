@@ -278,14 +278,29 @@ impl Cgroup {
         let hierarchies = fs::read_dir(ROOT).into_iter().flatten().filter_map(Result::ok).map(|e| e.path());
         let folders = hierarchies.map(|h| h.join(PARENT).join(&self.name)).filter(|f| f.is_dir());
         let unified = self.folders().filter(|_| self.v2).cloned();
+        let mut failed = Ok(());
+        // All of them, also behind one that cannot be removed.
         for folder in folders.chain(unified) {
-            match fs::remove_dir(folder) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                _ => {}
+            if let Err(e) = remove_folder(&folder).await {
+                failed = Err(e);
             }
         }
-        Ok(())
+        failed
     }
+}
+
+/// Removes a group's folder. A process that was killed is in it until the kernel has done with it.
+async fn remove_folder(folder: &Path) -> io::Result<()> {
+    for _ in 0..ROUNDS {
+        match fs::remove_dir(folder) {
+            Err(e) if e.kind() == io::ErrorKind::ResourceBusy => {
+                tokio::time::sleep(Duration::from_millis(10)).await
+            }
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => return Ok(()),
+        }
+    }
+    fs::remove_dir(folder)
 }
 
 #[cfg(test)]

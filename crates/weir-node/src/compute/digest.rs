@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Component, Path};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sha2::{Digest, Sha256};
 use walkdir::WalkDir;
@@ -30,16 +31,25 @@ pub fn of_folder(folder: &Path) -> io::Result<String> {
     Ok(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())
 }
 
-/// Copies a folder. The copy is there wholly or not at all.
+/// Ends the names of copies that are not whole.
+pub const PARTIAL: &str = ".partial";
+
+/// Copies a folder. The copy is there wholly or not at all; several may make the same one at a time.
 ///
 /// # Errors
 /// It cannot be read or written.
 pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let partial = to.with_extension("partial");
-    if partial.exists() {
-        fs::remove_dir_all(&partial)?;
-    }
-    let done = copy_files(from, &partial).and_then(|()| fs::rename(&partial, to));
+    static COPIES: AtomicU64 = AtomicU64::new(0);
+    let number = COPIES.fetch_add(1, Ordering::Relaxed);
+    let partial = to.with_extension(format!("{}-{number}{PARTIAL}", std::process::id()));
+    let done = copy_files(from, &partial).and_then(|()| match fs::rename(&partial, to) {
+        // Another one was faster: what both copied is the same.
+        Err(e) if to.is_dir() => {
+            tracing::debug!("{} is there already: {e}", to.display());
+            fs::remove_dir_all(&partial)
+        }
+        renamed => renamed,
+    });
     if done.is_err() {
         // A disk that is full would stay so.
         _ = fs::remove_dir_all(&partial);
@@ -102,7 +112,24 @@ pub fn copy_tree(root: &Path, inner: &Path, to: &Path) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
+
+    #[test]
+    fn many_may_make_one_copy_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("copies/one"));
+        fs::create_dir_all(from.join("scripts")).unwrap();
+        (0..20).for_each(|i| fs::write(from.join(format!("scripts/{i}")), "#!/bin/sh\n").unwrap());
+        let hash = of_folder(&from).unwrap();
+        thread::scope(|scope| {
+            let copies: Vec<_> = (0..16).map(|_| scope.spawn(|| copy(&from, &to))).collect();
+            copies.into_iter().for_each(|done| done.join().unwrap().unwrap());
+        });
+        assert_eq!(of_folder(&to).unwrap(), hash);
+        assert_eq!(fs::read_dir(to.parent().unwrap()).unwrap().count(), 1, "nothing else is left");
+    }
 
     #[test]
     fn a_copy_has_the_hash_of_its_original_and_every_change_another() {

@@ -18,8 +18,8 @@ use nix::unistd::setsid;
 use serde::{Deserialize, Serialize};
 use weir_io::allow_huge_pages;
 
-use super::ComputeError;
 use super::cgroup::Cgroup;
+use super::{ComputeError, missing};
 
 /// The path of programs of functions.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -159,11 +159,9 @@ pub fn is_installed(program: &str) -> bool {
 /// # Errors
 /// The first that is missing.
 pub fn check_installed(image: &str, dependencies: &BTreeMap<String, String>) -> Result<(), ComputeError> {
-    match dependencies.iter().find(|(program, _)| !is_installed(program)) {
-        Some((program, package)) => {
-            let (program, package) = (program.clone(), package.clone());
-            Err(ComputeError::Dependency { image: image.to_owned(), program, package })
-        }
+    let dependencies = dependencies.iter().map(|(program, package)| (program.as_str(), package.as_str()));
+    match missing(dependencies) {
+        Some(what) => Err(ComputeError::Image { image: image.to_owned(), what }),
         None => Ok(()),
     }
 }

@@ -211,18 +211,6 @@ pub enum ComputeError {
     /// The node has no driver of this kind.
     #[error("this node runs no functions of kind {}", .0.name())]
     NoDriver(Kind),
-    /// A program that the image needs is not there.
-    #[error(
-        "the image '{image}' needs the program {program}, which this node does not have: install the Debian package {package}"
-    )]
-    Dependency {
-        /// The image.
-        image: String,
-        /// The program.
-        program: String,
-        /// The package that has it.
-        package: String,
-    },
     /// The image is not what it should be.
     #[error("the image '{image}': {what}")]
     Image {

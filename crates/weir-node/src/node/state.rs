@@ -13,6 +13,7 @@ use crate::compute::Health;
 use crate::connection::DataPlane;
 use crate::desired::{DesiredGraph, FunctionRuntime};
 use crate::instance::InstanceId;
+use crate::tunnels;
 use crate::view::View;
 
 /// How long functions of a graph may take together to say what they have dropped.
@@ -53,6 +54,9 @@ impl<D: DataPlane> Node<D> {
                 own_port(&e.graph, what).unwrap_or_else(|| format!("at a function's port: {what}"))
             };
             reasons.extend(ports.map(told));
+        }
+        if reasons.is_empty() {
+            reasons = tunnels::trouble(&e.graph);
         }
         if reasons.is_empty() { state } else { State::Degraded { reason: reasons.join("; ") } }
     }

@@ -48,6 +48,7 @@ pub(crate) fn function<'e>(e: &'e Entry, function: &str) -> Result<&'e FunctionR
 fn handler(f: &FunctionRuntime, name: &str) -> Result<PublicHandler, Problem> {
     f.handlers.get(name).cloned().ok_or_else(|| {
         let known = f.handlers.keys().cloned().collect::<Vec<_>>().join(", ");
+        let known = if known.is_empty() { "none at all".to_owned() } else { known };
         let hint = nearest(name, f.handlers.keys().map(String::as_str));
         let detail = format!("function '{}' has no public handler '{name}'{hint}; it has: {known}", f.id);
         Problem::new(StatusCode::NOT_FOUND, detail)

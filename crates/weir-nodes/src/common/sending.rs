@@ -1,5 +1,6 @@
 //! Giving packets to a device: what all elements that do so share.
 
+use crate::env::device::between;
 use crate::prelude::*;
 
 /// The device and what went to it.
@@ -56,16 +57,37 @@ impl Sending {
 
     fn send(&mut self, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
         let Some(device) = self.device else { return };
-        let space = cx.env().devices.space(device).min(packets.len());
         if packets.iter().any(|p| p.trace != 0) {
-            let path = format!("sent to {}", cx.env().devices.name(device).unwrap_or_default());
-            packets.iter_mut().take(space).for_each(|p| cx.leaves(p, &path));
+            return self.send_followed(device, packets, cx);
         }
         let before = packets.len();
         let now = cx.now();
         let sender = cx.sender();
         cx.env().devices.send(device, sender, packets, now);
         self.sent += (before - packets.len()) as u64;
+    }
+
+    /// The same one by one, so that each that is followed is known to have been sent, or why not.
+    fn send_followed(&mut self, device: usize, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
+        let (now, sender) = (cx.now(), cx.sender());
+        let name = cx.env().devices.name(device).unwrap_or_default().to_owned();
+        while cx.env().devices.space(device) > 0 && !packets.is_empty() {
+            let packet = packets.remove(0);
+            let mut followed = (packet.trace != 0).then(|| packet.copy());
+            let devices = &mut cx.env().devices;
+            let before = devices.lost(device);
+            devices.send(device, sender, &mut vec![packet], now);
+            devices.flush(device, now);
+            let lost = between(before, devices.lost(device)).next();
+            if let Some(packet) = &mut followed {
+                let path = match lost {
+                    Some((why, _)) => format!("not sent to {name}: {why}"),
+                    None => format!("sent to {name}"),
+                };
+                cx.leaves(packet, &path);
+            }
+            self.sent += 1;
+        }
     }
 
     /// Some that were given to the device have ended there.

@@ -1,5 +1,7 @@
 //! `weir handler`.
 
+use std::io::IsTerminal;
+
 use clap::Subcommand;
 use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
@@ -90,6 +92,12 @@ pub(crate) fn list(client: &NodeClient, graph: &str) -> Result<Vec<Public>, Clie
     Ok(found)
 }
 
+/// A function's text, for a terminal without what would steer that.
+fn for_terminal(text: &str) -> String {
+    let steers = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if std::io::stdout().is_terminal() { text.replace(steers, "\u{fffd}") } else { text.to_owned() }
+}
+
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     match &args.action {
         Access::List { graph, function, node } => {
@@ -115,7 +123,7 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         }
         Access::Read { place: p } => {
             let text = p.node.client()?.read_handler(&p.graph, &p.function, &p.handler)?;
-            ui.print(&serde_json::json!({ "value": text }), || text.clone())?;
+            ui.print(&serde_json::json!({ "value": text }), || for_terminal(&text))?;
         }
         Access::Write { place: p, value } => {
             let value = if value == "-" { std::io::read_to_string(std::io::stdin())? } else { value.clone() };

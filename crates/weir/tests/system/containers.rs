@@ -317,8 +317,13 @@ lead = io.BytesIO()
 with tarfile.open(fileobj=lead, mode='w') as t:
     add(t, 'tmp', type=tarfile.SYMTYPE, linkname='{victim}')
     add(t, 'tmp/through', data=b'x')
-config = json.dumps({{'architecture': 'amd64', 'os': 'linux', 'config': {{}}, 'rootfs': {{'type': 'layers', 'diff_ids': []}}}}).encode()
-for name, layer in [('image', layer), ('lead', lead.getvalue())]:
+user = io.BytesIO()
+with tarfile.open(fileobj=user, mode='w') as t:
+    add(t, 'bin', type=tarfile.DIRTYPE, mode=0o755)
+    add(t, 'bin/busybox', data=open('/bin/busybox', 'rb').read(), mode=0o755)
+    add(t, 'tmp', type=tarfile.DIRTYPE, mode=0o755)
+for name, layer, who in [('image', layer, ''), ('lead', lead.getvalue(), ''), ('user', user.getvalue(), '1000:1000')]:
+  config = json.dumps({{'architecture': 'amd64', 'os': 'linux', 'config': {{'User': who}}, 'rootfs': {{'type': 'layers', 'diff_ids': []}}}}).encode()
   with tarfile.open('{tree}/' + name + '.tar', 'w') as t:
     add(t, 'config.json', data=config)
     add(t, 'layer.tar', data=layer)
@@ -329,6 +334,12 @@ for name, layer in [('image', layer), ('lead', lead.getvalue())]:
     let command =
         "  command: [/bin/busybox, sh, -c, \"/bin/busybox ls -l /disk; exec /bin/busybox sleep 1000\"]\n";
     let images = image(&lab, "hostile", &format!("container:\n  image: {tree}/image.tar\n{command}"));
+    let writes = "/bin/busybox touch /tmp/a /run/a && echo written; exec /bin/busybox sleep 1000";
+    let writes = format!("  command: [/bin/busybox, sh, -c, \"{writes}\"]\n");
+    image(&lab, "user", &format!("container:\n  image: {tree}/user.tar\n{writes}"));
+    let whole = std::fs::read(format!("{tree}/image.tar")).unwrap();
+    std::fs::write(format!("{tree}/short.tar"), &whole[..whole.len() / 2]).unwrap();
+    image(&lab, "short", &format!("container: {{image: {tree}/short.tar, command: [/bin/busybox]}}"));
     image(&lab, "gone", &format!("container: {{image: {tree}/none.tar}}"));
     std::fs::write(format!("{tree}/noise.tar"), [7; 4096]).unwrap();
     image(&lab, "noise", &format!("container: {{image: {tree}/noise.tar}}"));
@@ -345,9 +356,14 @@ for name, layer in [('image', layer), ('lead', lead.getvalue())]:
     let log = node.weir(&["logs", &lab.name("g"), "f"]).ok();
     assert!(log.contains("/disk: No such file"), "no devices: {log}");
     node.weir(&["delete", &lab.name("g")]).ok();
+    // Whoever a program runs as writes to /tmp, whatever the image has there.
+    node.weir(&["apply", &graph(&lab, "user", "")]).ok();
+    until("it writes", || node.weir(&["logs", &lab.name("g"), "f"]).ok().contains("written"));
+    node.weir(&["delete", &lab.name("g")]).ok();
     for (name, message) in [
         ("gone", "none.tar"),
-        ("noise", "noise.tar"),
+        ("noise", "it is no tar archive"),
+        ("short", "it is cut short"),
         ("lead", "cannot unpack"),
         ("silent", "says what to run"),
         ("missing", "/bin/nothing"),

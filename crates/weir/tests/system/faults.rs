@@ -154,6 +154,14 @@ fn a_namespace_that_is_deleted_from_outside_is_made_again() {
     until("it is reported", || node.weir(&["events", "--graph", &id]).ok().contains("function-up"));
     until("all is there again", || left(&lab) == before && state(&node, &lab) == "running");
     until_pings(&client, "10.0.0.2");
+    // An interface that was renamed in it is none of its ports.
+    host(&["ip", "netns", "exec", &name, "ip", "link", "set", "left", "down"]).ok();
+    host(&["ip", "netns", "exec", &name, "ip", "link", "set", "left", "name", "other"]).ok();
+    until("it is reported", || {
+        node.weir(&["events", "--graph", &id]).ok().contains("its interface left was renamed or moved")
+    });
+    until("all is there again", || left(&lab) == before && state(&node, &lab) == "running");
+    until_pings(&client, "10.0.0.2");
     node.weir(&["delete", &id]).ok();
     assert_eq!(left(&lab), Vec::<String>::new());
     node.end();

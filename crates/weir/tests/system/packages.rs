@@ -8,7 +8,15 @@ use crate::node::Node;
 
 #[test]
 fn the_doctor_says_what_this_machine_can_do_and_fails_for_what_it_cannot() {
+    let groups = || {
+        let hierarchies = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
+        let groups = hierarchies
+            .flat_map(|h| std::fs::read_dir(h.path().join("weir")).into_iter().flatten().flatten());
+        groups.map(|g| g.path()).filter(|g| g.to_string_lossy().contains("/doctor-")).collect::<Vec<_>>()
+    };
+    let before = groups();
     let report = weir(&["--json", "doctor", "--state", "/tmp", "--run", "/tmp"]).json();
+    assert_eq!(groups(), before, "what it tries is gone afterwards");
     let works = |name: &str| {
         report["uses"].as_array().unwrap().iter().any(|u| u["name"] == name && u["works"] == true)
     };

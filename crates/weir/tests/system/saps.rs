@@ -255,6 +255,13 @@ fn a_graph_is_told_of_packets_that_are_too_large() {
     assert!(ping("1422"), "1450 bytes");
     assert!(!ping("1423"), "1451 bytes");
     until_dropped(&node, "vxlan:10.0.0.1:4789", "TooLong");
+    let trace =
+        lab.ns("node").spawn_weir(&["trace", "tunnel", "--match", "icmp and src host 10.7.0.1", "-c", "1"]);
+    until("a packet that is followed", || {
+        ping("1423");
+        trace.stdout().contains("not sent to udp at 10.0.0.1:4789: TooLong")
+    });
+    trace.interrupt();
     for (namespace, interface) in [("node", "wan"), ("peer", "eth0")] {
         lab.ip(namespace, &format!("link set {interface} mtu 1550"));
     }
@@ -262,6 +269,18 @@ fn a_graph_is_told_of_packets_that_are_too_large() {
     until("the larger packet", || ping("1472"));
     let shown = node.weir(&["show", "tunnel"]).ok();
     assert!(!shown.contains("warning"), "{shown}");
+
+    // The address of this end goes, and comes back.
+    let (state, events) =
+        (|| node.weir(&["ps"]).stdout, || node.weir(&["events", "--graph", "tunnel"]).stdout);
+    lab.ip("node", "addr del 10.0.0.1/24 dev wan");
+    let gone = "sap 'far': 10.0.0.1 is no address of this node any more";
+    until("the trouble", || state().contains(&format!("degraded: {gone}")) && events().contains(gone));
+    lab.ip("node", "addr add 10.0.0.1/24 dev wan");
+    until("no trouble", || {
+        !state().contains("degraded") && events().contains("its tunnels lead somewhere again")
+    });
+    until("the tunnel", || ping("1472"));
 
     lab.ip("node", "link set wan mtu 100");
     let file = lab.write("other.yaml", graph(VXLAN).replace("vni: 42", "vni: 43"));

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, chown};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,9 +27,9 @@ use weir_switch::hash::hash;
 
 use super::cgroup::Cgroup;
 use super::hosted::{Context, Main, Paths, SHELL, Workload};
-use super::launch::{Launch, is_installed, mounts_for_others};
+use super::launch::{Launch, mounts_for_others};
 use super::netns::{self, Network};
-use super::{ComputeError, digest};
+use super::{ComputeError, digest, missing};
 use crate::instance::{Kind, Spec, Work};
 use crate::process::Process;
 
@@ -140,6 +140,8 @@ impl Container {
     fn write_bundle(&self, cx: &Context<'_>) -> Result<PathBuf, ComputeError> {
         let root = self.root(cx)?;
         let writing = |path: &Path| ComputeError::system(format!("cannot write {}", path.display()));
+        let tmp = root.files.join("tmp");
+        open_to_all(&tmp).map_err(writing(&tmp))?;
         let bundle = cx.paths.folder.join("bundle");
         fs::create_dir_all(&bundle).map_err(writing(&bundle))?;
         let writable = Self::writable(cx, &root).map_err(writing(&cx.paths.state()))?;
@@ -185,6 +187,17 @@ impl Container {
         command.arg(&job.0).arg("--pid-file").arg(job.pid_file()).arg(&cx.paths.name);
         Ok((command, job))
     }
+}
+
+/// Makes the directory on which `/tmp` is mounted, open to all: runc gives what it mounts the mode of that.
+fn open_to_all(tmp: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(tmp) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => fs::create_dir(tmp)?,
+        Ok(m) if m.is_dir() => {}
+        // What else it is, runc says.
+        _ => return Ok(()),
+    }
+    fs::set_permissions(tmp, fs::Permissions::from_mode(0o1777))
 }
 
 fn container(spec: &Spec) -> &template::Container {
@@ -253,9 +266,8 @@ impl Workload for Container {
     const FRESH: bool = true;
 
     fn check(&self, spec: &Spec) -> Result<(), ComputeError> {
-        if !is_installed(RUNC) {
-            let (program, package) = (RUNC.to_owned(), RUNC.to_owned());
-            return Err(ComputeError::Dependency { image: spec.image.clone(), program, package });
+        if let Some(what) = missing(Self::NEEDS.iter().copied()) {
+            return Err(ComputeError::Image { image: spec.image.clone(), what });
         }
         for server in config::name_servers(container(spec), &spec.params) {
             if server.parse::<std::net::IpAddr>().is_err() {

@@ -112,6 +112,13 @@ impl Function {
             && Cgroup::named(name).exists()
             && record.spec().ports.iter().all(|p| !p.is_interface() || netns::has_port(&p.outside))
     }
+
+    /// A port whose interface in the function's namespace has another name now, or is in another namespace.
+    async fn lost_port(&self, record: &Record) -> Option<String> {
+        let ports = record.spec().ports.iter().filter(|p| p.is_interface());
+        // Whoever removes the namespace is noticed elsewhere.
+        netns::missing(&self.paths.name, ports.map(|p| p.inside.clone()).collect()).await.ok().flatten()
+    }
 }
 
 #[async_trait]
@@ -158,6 +165,7 @@ impl<W: Workload> Compute for Hosted<W> {
             let tag = if works { record.instance.tag.clone() } else { String::new() };
             observed.push(Observed { id, tag, ports });
         }
+        self.0.forget_images();
         Ok(observed)
     }
 

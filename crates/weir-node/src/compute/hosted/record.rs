@@ -88,8 +88,8 @@ impl Paths {
         let entries = fs::read_dir(functions.join(Self::IMAGES)).into_iter().flatten();
         for entry in entries.filter_map(Result::ok) {
             let name = entry.file_name().to_string_lossy().into_owned();
-            // One that is just being made is another's.
-            if !used.contains(&name) && !name.ends_with(".partial") {
+            // Nobody makes one now: a copy that is not whole was left by a daemon that was killed.
+            if !used.contains(&name) {
                 _ = fs::remove_dir_all(entry.path());
             }
         }

@@ -171,6 +171,11 @@ impl<W: Workload> Watch<W> {
             {
                 return reason;
             }
+            if rounds.is_multiple_of(PULSE_ROUNDS)
+                && let Some(reason) = self.lost_port().await
+            {
+                return reason;
+            }
             if rounds.is_multiple_of(LOG_ROUNDS)
                 && let Err(e) = bound(&self.f.paths.log())
             {
@@ -180,6 +185,15 @@ impl<W: Workload> Watch<W> {
                 return "its network namespace, its control group or an interface was removed".to_owned();
             }
         }
+    }
+
+    /// That the function has taken a port away from itself, if so.
+    async fn lost_port(&self) -> Option<String> {
+        let f = self.f.clone();
+        // Ports come and go while it is changed; a TAP interface has no other end in a namespace.
+        let Ok(_changing) = f.changing.try_lock() else { return None };
+        let port = if W::TAP { None } else { f.lost_port(&self.record).await }?;
+        Some(format!("its interface {port} was renamed or moved: it has to keep its name and namespace"))
     }
 
     /// Looks whether it works, and tells what is new of that; gives why it has to be started again, if it has.
@@ -229,7 +243,8 @@ impl<W: Workload> Watch<W> {
         let _changing = f.changing.lock().await;
         // An attempt before this one may have failed half-way.
         let whole = f.paths.read().is_some_and(|r| r.whole);
-        if !W::FRESH && whole && f.is_sound(&self.record) {
+        let has_ports = W::TAP || f.lost_port(&self.record).await.is_none();
+        if !W::FRESH && whole && has_ports && f.is_sound(&self.record) {
             self.shared.end_rest(&f, &mut self.record).await?;
         } else {
             let instance = self.record.instance.clone();

@@ -21,11 +21,11 @@ use tokio::process::Child;
 use tokio::time::{Instant, sleep, timeout};
 use weir_model::template::{self, Accelerator, VmPorts, expand};
 
-use super::ComputeError;
 use super::cgroup::Cgroup;
 use super::hosted::{ANSWER, Context, Hang, Main, Paths, Workload, halted};
-use super::launch::{Launch, is_installed};
+use super::launch::Launch;
 use super::sockets::Sockets;
+use super::{ComputeError, missing};
 use crate::instance::{Kind, Spec, Work};
 use crate::process::Process;
 use cards::{Card, free_places, plug_when_ready, unplug};
@@ -260,11 +260,12 @@ impl Workload for Vm {
     const FRESH: bool = false;
     const TAP: bool = true;
     const NEEDS: &'static [(&'static str, &'static str)] = &[(QEMU, PACKAGE)];
+    // It reads kernel and disk only when its sockets are there.
+    const TRIAL: Duration = Duration::from_millis(500);
 
     fn check(&self, spec: &Spec) -> Result<(), ComputeError> {
-        if !is_installed(QEMU) {
-            let (program, package) = (QEMU.to_owned(), PACKAGE.to_owned());
-            return Err(ComputeError::Dependency { image: spec.image.clone(), program, package });
+        if let Some(what) = missing(Self::NEEDS.iter().copied()) {
+            return Err(ComputeError::Image { image: spec.image.clone(), what });
         }
         if vm(spec)?.accelerator == Accelerator::Kvm && !Path::new("/dev/kvm").exists() {
             let what =

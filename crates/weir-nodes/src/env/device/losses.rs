@@ -33,11 +33,8 @@ pub struct Loss {
     pub packets: u64,
 }
 
-/// Takes note of what a port has lost between two looks.
-pub(super) fn note(losses: &mut Vec<Loss>, device: usize, sender: Option<Sender>, before: Lost, after: Lost) {
-    if before == after {
-        return;
-    }
+/// The packets that a port has lost between two looks, by reason.
+pub fn between(before: Lost, after: Lost) -> impl Iterator<Item = (&'static str, u64)> {
     let (old, new) = (before.tx, after.tx);
     let counts = [
         ("Malformed", before.malformed, after.malformed),
@@ -46,11 +43,19 @@ pub(super) fn note(losses: &mut Vec<Loss>, device: usize, sender: Option<Sender>
         ("DeviceDown", old.down, new.down),
         ("Refused", old.refused, new.refused),
     ];
-    for (reason, before, after) in counts {
-        if after > before {
-            losses.push(Loss { device, sender, reason: Reason::new(reason), packets: after - before });
-        }
+    counts
+        .into_iter()
+        .filter(|(_, before, after)| after > before)
+        .map(|(why, before, after)| (why, after - before))
+}
+
+/// Takes note of what a port has lost between two looks.
+pub(super) fn note(losses: &mut Vec<Loss>, device: usize, sender: Option<Sender>, before: Lost, after: Lost) {
+    if before == after {
+        return;
     }
+    let lost = between(before, after);
+    losses.extend(lost.map(|(why, packets)| Loss { device, sender, reason: Reason::new(why), packets }));
 }
 
 /// As what packets end that a port leaves behind with an error (`None`: there is no port).

@@ -18,7 +18,7 @@ use weir_packet::Packet;
 pub use direct::Join;
 use direct::{Joints, Past};
 use figures::add;
-pub use losses::{Loss, Sender};
+pub use losses::{Loss, Sender, between};
 use losses::{Waiting, left_behind, note};
 use share::Lent;
 use trouble::{close, drain};
@@ -456,6 +456,11 @@ impl Devices {
     /// How packets pass between a device and the kernel, and why so.
     pub fn method(&self, id: usize) -> Option<String> {
         self.device(id).map(|d| d.port.as_ref().map_or(String::new(), |p| p.method().to_owned()))
+    }
+
+    /// Packets that have ended in the device's port by now.
+    pub fn lost(&self, id: usize) -> Lost {
+        self.device(id).and_then(|d| d.port.as_ref()).map_or(Lost::default(), |port| port.lost())
     }
 
     /// Whether everything that was given to the device is sent.

@@ -226,9 +226,8 @@ fn user_namespaces() -> Check {
 fn control_groups() -> Check {
     let group = Cgroup::named(&format!("doctor-{}", std::process::id()));
     let version = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() { 2 } else { 1 };
-    let folders: Vec<_> = group.folders().cloned().collect();
     let made = group.create(Limits { memory: 64 << 20, processes: 8, cpu: Some(1000) });
-    folders.iter().for_each(|folder| _ = fs::remove_dir(folder));
+    group.joined().for_each(|folder| _ = fs::remove_dir(folder));
     let found =
         made.map(|()| format!("version {version}: memory, processes and processor time can be limited"));
     check(
