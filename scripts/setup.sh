@@ -28,6 +28,7 @@ ip:iproute2
 iperf3:iperf3
 iptables-restore:iptables
 jq:jq
+kamailio:kamailio
 make:make
 nft:nftables
 node:nodejs
@@ -43,6 +44,7 @@ ping:iputils-ping
 promtool:prometheus
 runc:runc
 scapy:python3-scapy
+sipp:sip-tester
 skopeo:skopeo
 socat:socat
 squid:squid

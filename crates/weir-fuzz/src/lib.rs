@@ -14,6 +14,7 @@ mod openflow;
 mod seeds;
 mod targets;
 mod vhost;
+mod vnf;
 
 pub use generated::generated;
 pub use login::login;
@@ -25,6 +26,7 @@ pub use targets::{
     topology, transfer_function,
 };
 pub use vhost::{vhost_messages, vhost_rings};
+pub use vnf::{vnf_diameter, vnf_sip};
 
 /// Something that is fuzzed.
 #[derive(Debug, Clone, Copy)]
@@ -95,4 +97,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "openflow_connections", run: openflow_connections, seeds: openflow::connection_seeds },
     Target { name: "login", run: login, seeds: login::login_seeds },
     Target { name: "protocol", run: protocol, seeds: seeds::control_lines },
+    Target { name: "vnf_sip", run: vnf_sip, seeds: vnf::sip_seeds },
+    Target { name: "vnf_diameter", run: vnf_diameter, seeds: vnf::diameter_seeds },
 ];

@@ -46,6 +46,8 @@ tests! {
     openflow_connections 1000
     login 3000
     protocol 5000
+    vnf_sip 5000
+    vnf_diameter 5000
 }
 
 #[test]
