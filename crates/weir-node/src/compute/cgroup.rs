@@ -294,7 +294,7 @@ async fn remove_folder(folder: &Path) -> io::Result<()> {
     for _ in 0..ROUNDS {
         match fs::remove_dir(folder) {
             Err(e) if e.kind() == io::ErrorKind::ResourceBusy => {
-                tokio::time::sleep(Duration::from_millis(10)).await
+                tokio::time::sleep(Duration::from_millis(10)).await;
             }
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => return Ok(()),

@@ -5,6 +5,7 @@ use weir_ir::Program;
 
 use super::config::ConfigArgs;
 use super::ir_asm::Asm;
+use super::ir_ebpf::{self, HookName};
 use crate::ui::{Failure, Ui};
 
 /// Options of `weir ir`.
@@ -25,6 +26,9 @@ pub(crate) struct Args {
     /// from beside it
     #[arg(long, conflicts_with = "summary")]
     asm: bool,
+    /// Print what the kernel would run at this hook, for each input at which packets come in, or why it cannot
+    #[arg(long, value_name = "HOOK", conflicts_with_all = ["summary", "asm", "stage"])]
+    ebpf: Option<HookName>,
     #[command(flatten)]
     images: crate::commands::images::ImageArgs,
 }
@@ -34,6 +38,11 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let stages: Vec<(String, Program)> = std::iter::once(("linked".to_owned(), (**plan.program()).clone()))
         .chain(weir_ir::stages((**plan.program()).clone()).into_iter().map(|(n, p)| (n.to_owned(), p)))
         .collect();
+    if let Some(hook) = args.ebpf {
+        let program = plan.optimized().program;
+        check_element(&program, args)?;
+        return ir_ebpf::print(&program, args.element.as_deref(), hook, ui);
+    }
     if args.asm && args.stage.is_none() {
         return print_asm(&[&("runs".to_owned(), plan.optimized().program)], args, ui);
     }

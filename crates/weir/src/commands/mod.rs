@@ -22,6 +22,7 @@ mod image;
 mod images;
 mod ir;
 mod ir_asm;
+mod ir_ebpf;
 mod key;
 mod lab;
 mod life;

@@ -288,6 +288,20 @@ fn the_machine_code_of_an_element_stands_beside_its_program() {
 }
 
 #[test]
+fn the_program_of_the_kernel_is_shown_or_why_there_is_none() {
+    let of = |hook: &str, config: &str| weir(&["ir", "--ebpf", hook, "-e", config]);
+    for hook in ["xdp", "tc"] {
+        let counts = of(hook, "FromDevice(a) -> c :: Counter -> Classifier(12/0806) -> Discard").ok();
+        assert!(counts.contains("; input 0 of c: ") && counts.contains("call MapLookup"), "{counts}");
+        let refused = of(hook, "FromDevice(a) -> s :: SetCRC32 -> Discard").ok();
+        assert!(refused.contains("the kernel cannot run it") && refused.contains(";   s: "), "{refused}");
+    }
+    assert!(of("vhost", "Idle -> Discard").fails(2).contains("possible values: xdp, tc"));
+    let none = of("xdp", "RatedSource -> Queue -> Unqueue -> ToDump(/dev/null)").fails(1);
+    assert!(none.contains("no packets come in at a program"), "{none}");
+}
+
+#[test]
 fn events_are_listed_and_followed_and_images_and_documents_shown() {
     let lab = Lab::new(&["client", "node", "server"]);
     let node = example_node(&lab);
