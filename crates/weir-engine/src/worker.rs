@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_io::allow_huge_pages;
 use weir_io::inbox::{self, inbox};
@@ -87,6 +87,8 @@ pub struct WorkerOptions {
     pub profile: bool,
     /// How devices are opened whose elements name no method.
     pub method: Method,
+    /// How long workers wait awake for the next packet where packets come more often than that; zero: never.
+    pub busy_poll: Option<Duration>,
     /// Whether graphs are interpreted until the first packets come: for a process that may never see any.
     pub lazy: bool,
     /// Whether the process has huge pages from the first graph on: before, it has little to keep.
@@ -101,6 +103,7 @@ impl Default for WorkerOptions {
             executor: ExecutorKind::default(),
             profile: true,
             method: Method::Auto,
+            busy_poll: None,
             lazy: false,
             huge_pages: false,
         }
@@ -147,6 +150,9 @@ impl Worker {
         // Compiling takes long; it is done beside the thread that moves the packets.
         engine.set_executor(ExecutorKind::Interpreter);
         engine.set_method(options.method);
+        if let Some(bound) = options.busy_poll {
+            engine.set_busy_poll(bound);
+        }
         let gate = options.lazy.then(Arc::<Gate>::default);
         engine.set_gate(gate.clone());
         setup(&mut engine);

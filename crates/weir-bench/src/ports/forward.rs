@@ -14,11 +14,16 @@ use super::lab::Lab;
 use crate::references::process::{Folder, Running, program, run};
 use anyhow::{Context, Result, anyhow, ensure};
 
+/// How long the engine waits awake where it is to.
+const BUSY_POLL: Duration = Duration::from_millis(2);
+
 /// A program that forwards frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forwarder {
     /// The engine with packet sockets.
     Packet,
+    /// The same, awake for as long as packets come every two milliseconds.
+    Awake,
     /// The engine with AF_XDP sockets.
     Xdp,
     /// The kernel's bridge.
@@ -41,9 +46,10 @@ pub enum Forwarding {
 
 impl Forwarder {
     /// All of them.
-    pub const ALL: [Forwarder; 6] = [
+    pub const ALL: [Forwarder; 7] = [
         Forwarder::Wire,
         Forwarder::Packet,
+        Forwarder::Awake,
         Forwarder::Xdp,
         Forwarder::Bridge,
         Forwarder::Nftables,
@@ -54,6 +60,7 @@ impl Forwarder {
     pub fn name(self) -> &'static str {
         match self {
             Forwarder::Packet => "Weir, AF_PACKET",
+            Forwarder::Awake => "Weir, AF_PACKET, --busy-poll 2000",
             Forwarder::Xdp => "Weir, AF_XDP",
             Forwarder::Bridge => "kernel bridge",
             Forwarder::Nftables => "kernel bridge with nftables",
@@ -67,6 +74,10 @@ impl Forwarder {
         const CROSS: &str = "FromDevice(lan) -> ToDevice(wan); FromDevice(wan) -> ToDevice(lan);";
         match self {
             Forwarder::Packet => Ok(Forwarding::Engine(Engine::start(lab, Method::Packet, CROSS)?)),
+            Forwarder::Awake => {
+                let options = WorkerOptions { busy_poll: Some(BUSY_POLL), ..Engine::options(Method::Packet) };
+                Ok(Forwarding::Engine(Engine::start_with(lab, options, CROSS)?))
+            }
             Forwarder::Xdp => Ok(Forwarding::Engine(Engine::start(lab, Method::Xdp, CROSS)?)),
             Forwarder::Bridge => bridge(lab),
             Forwarder::Nftables => {
@@ -113,9 +124,16 @@ pub struct Engine(Option<Worker>);
 impl Engine {
     /// Runs a configuration on the interfaces in the middle.
     pub fn start(lab: &Lab, method: Method, config: &str) -> Result<Engine> {
-        let netns = lab.netns("middle");
+        Engine::start_with(lab, Engine::options(method), config)
+    }
+
+    fn options(method: Method) -> WorkerOptions {
         let core = std::thread::available_parallelism().is_ok_and(|n| n.get() > ENGINE).then_some(ENGINE);
-        let options = WorkerOptions { core, method, ..WorkerOptions::default() };
+        WorkerOptions { core, method, ..WorkerOptions::default() }
+    }
+
+    fn start_with(lab: &Lab, options: WorkerOptions, config: &str) -> Result<Engine> {
+        let netns = lab.netns("middle");
         let worker = Worker::start(Arc::new(Classes::default()), options, move |engine| {
             engine.set_opener(Box::new(move |spec| spec.open_in(&netns)));
         })?;

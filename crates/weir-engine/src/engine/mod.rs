@@ -1,5 +1,6 @@
 //! The engine: graphs, devices and links, and the loop that drives them. It belongs to one thread.
 
+mod devices;
 mod direct;
 mod figures;
 mod graphs;
@@ -10,14 +11,13 @@ mod workers;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use weir_io::interface::Method;
 use weir_io::with_causes;
-use weir_io::{Port, PortError, PortSpec, Waker};
+use weir_io::{PortSpec, Waker};
 use weir_jit::Compiled;
-use weir_nodes::env::device::{Opener, Openers};
+use weir_nodes::env::device::Openers;
 use weir_nodes::env::links::Entrance;
 use weir_nodes::env::{Notice, Printer};
 use weir_packet::Packet;
@@ -48,6 +48,8 @@ pub struct Engine {
     profile: bool,
     /// How further workers open devices; `None`: they open none.
     openers: Option<Arc<Openers>>,
+    /// How long workers wait awake, if somebody said so.
+    busy_poll: Option<Duration>,
     /// Number of the last graph that was installed.
     generation: u64,
     /// Opened with the first packets.
@@ -71,43 +73,10 @@ impl Engine {
             executor: ExecutorKind::default(),
             profile: false,
             openers: Some(Arc::new(|| Box::new(PortSpec::open))),
+            busy_poll: None,
             generation: 0,
             gate: None,
         })
-    }
-
-    /// Replaces how devices are opened. If there are several workers, only the first opens any.
-    pub fn set_opener(&mut self, opener: Box<Opener>) {
-        self.openers = None;
-        self.rt.env.devices.set_opener(opener);
-    }
-
-    /// Replaces how devices are opened, by as many workers as there will be.
-    pub fn set_openers(&mut self, make: impl Fn() -> Box<Opener> + Send + Sync + 'static) {
-        self.rt.env.devices.set_opener(make());
-        self.openers = Some(Arc::new(make));
-    }
-
-    /// Says how devices are opened whose elements name no method.
-    pub fn set_method(&mut self, method: Method) {
-        self.rt.env.devices.set_method(method);
-    }
-
-    /// Says where sockets of devices are that are named without a folder.
-    pub fn set_ports_folder(&mut self, folder: PathBuf) {
-        self.rt.env.devices.set_folder(folder);
-    }
-
-    /// Gives devices by name to graphs that are loaded later, in place of interfaces; others are not found.
-    pub fn set_ports(&mut self, ports: impl IntoIterator<Item = (String, Box<dyn Port>)>) {
-        let mut ports: BTreeMap<String, Box<dyn Port>> = ports.into_iter().collect();
-        self.set_opener(Box::new(move |spec| match (ports.remove(&spec.name()), spec) {
-            (Some(port), _) => Ok(port),
-            (None, PortSpec::Interface { name, .. }) => {
-                Err(PortError::NotFound { name: name.clone(), similar: ports.keys().cloned().collect() })
-            }
-            (None, other) => other.open(),
-        }));
     }
 
     /// Stops the clock at a time (nanoseconds); from now on only this moves it.

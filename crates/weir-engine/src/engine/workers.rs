@@ -31,6 +31,9 @@ impl Engine {
             let mut engine = Engine::new(self.classes.clone())?;
             engine.rt.join(&self.rt);
             engine.rt.env.devices.restrict(BTreeMap::new());
+            if let Some(bound) = self.busy_poll {
+                engine.set_busy_poll(bound);
+            }
             if let Some(make) = &self.openers {
                 engine.rt.env.devices.set_opener(make());
             }

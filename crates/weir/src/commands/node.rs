@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
 use weir_auth::audience::of_authority;
@@ -58,6 +59,10 @@ pub(crate) struct Args {
     /// How packets pass between interfaces and the data plane: auto, packet or xdp
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     io: Method,
+    /// Wait awake for the next packet for so many microseconds, where packets come more often than that: it takes a processor while there
+    /// is traffic, and a packet less time. 0: never [default: a moment that costs no processor]
+    #[arg(long, value_name = "MICROS", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    busy_poll: Option<u32>,
     /// Workers of the data plane: threads that share the traffic by flow
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = workers)]
     workers: usize,
@@ -118,6 +123,9 @@ pub(crate) struct EngineArgs {
     /// How packets pass between interfaces and this process: auto, packet or xdp
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     io: Method,
+    /// Wait awake for the next packet for so many microseconds, where packets come more often than that; 0: never
+    #[arg(long, value_name = "MICROS", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    busy_poll: Option<u32>,
     /// Stop the data plane that serves on the socket
     #[arg(long)]
     stop: bool,
@@ -182,22 +190,26 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         machine: host_name(),
         folder: args.store.with_extension("member"),
     });
+    let mut engine_command: Vec<std::ffi::OsString> = vec![
+        program.clone().into(),
+        "engine".into(),
+        "--socket".into(),
+        args.socket.clone().into(),
+        "--io".into(),
+        args.io.to_string().into(),
+        "--workers".into(),
+        args.workers.to_string().into(),
+    ];
+    if let Some(bound) = args.busy_poll {
+        engine_command.extend(["--busy-poll".into(), bound.to_string().into()]);
+    }
     let options = Options {
         join,
         listen: args.listen,
         login: login.then_some(LoginOptions { announce }),
         tls,
         hostnames: args.hostname,
-        engine_command: vec![
-            program.clone().into(),
-            "engine".into(),
-            "--socket".into(),
-            args.socket.clone().into(),
-            "--io".into(),
-            args.io.to_string().into(),
-            "--workers".into(),
-            args.workers.to_string().into(),
-        ],
+        engine_command,
         launcher: vec![program.clone().into(), super::functions::EXEC.into()],
         zygote: vec![program.into(), super::functions::ZYGOTE.into()],
         socket: args.socket,
@@ -273,6 +285,7 @@ pub(crate) fn engine(args: &EngineArgs, ui: &Ui) -> Result<(), Failure> {
         workers: args.workers,
         core: args.core,
         method: args.io,
+        busy_poll: args.busy_poll.map(|micros| Duration::from_micros(micros.into())),
         huge_pages: true,
         ..WorkerOptions::default()
     };

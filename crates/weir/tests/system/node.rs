@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -145,6 +146,33 @@ pub fn example_node(lab: &Lab) -> Node<'_> {
     assert!(out.contains("firewall-nat") && out.contains("created"), "{out}");
     until_pings(&lab.ns("client"), "10.0.1.1");
     node
+}
+
+#[test]
+fn a_data_plane_that_waits_awake_for_packets_sleeps_when_none_come() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    two_networks(&lab);
+    let node = Node::start_with(&lab, &["--busy-poll", "2000"]);
+    node.weir(&["apply", EXAMPLE]).ok();
+    let client = lab.ns("client");
+    until_pings(&client, "10.0.1.1");
+    let stat = format!("/proc/{}/stat", node.data_plane_pid());
+    // In hundredths of a second (proc(5)).
+    let taken = || -> u64 {
+        let text = std::fs::read_to_string(&stat).unwrap();
+        let fields: Vec<&str> = text.rsplit(')').next().unwrap().split_whitespace().collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    };
+    let pings = client.run(&["ping", "-q", "-c", "1000", "-i", "0.001", "10.0.1.1"]).ok();
+    assert!(pings.contains(" 0% packet loss"), "{pings}");
+    std::thread::sleep(Duration::from_millis(200));
+    let before = taken();
+    std::thread::sleep(Duration::from_secs(2));
+    let idle = taken() - before;
+    assert!(idle < 50, "{idle} hundredths of a second in two seconds without packets");
+    let error = lab.ns("node").weir(&["node", "--busy-poll", "2s"]).fails(2);
+    assert!(error.contains("invalid value '2s' for '--busy-poll <MICROS>'"), "{error}");
+    node.end();
 }
 
 /// A page of a web server.

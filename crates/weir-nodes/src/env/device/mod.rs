@@ -1,5 +1,6 @@
 //! Devices: ports that graphs open by name and share.
 
+mod awake;
 mod direct;
 mod figures;
 mod losses;
@@ -15,6 +16,7 @@ use weir_io::interface::{Method, Options, Share};
 use weir_io::{Lost, Poller, Port, PortError, PortSpec, PortStats, Waker};
 use weir_packet::Packet;
 
+use awake::Awake;
 pub use direct::Join;
 use direct::{Joints, Past};
 use figures::add;
@@ -31,11 +33,6 @@ pub const TX_WAITING: usize = 1024;
 const TX_BATCH: usize = 64;
 /// How long a full device is left alone, in nanoseconds.
 const TX_PAUSE: u64 = 100_000;
-/// With less between two packets, in nanoseconds, traffic is dense; more is taken for this much.
-const DENSE_GAP: u64 = 5_000;
-const SPARSE_GAP: u64 = 50_000;
-/// How long the next packet of dense traffic is waited for awake.
-const AWAKE: Duration = Duration::from_micros(20);
 /// The folder of sockets that are named without one, unless another was said.
 const PORTS: &str = "/run/weir/ports";
 /// How often, and how long each time, is waited for what a closed port leaves in use.
@@ -117,10 +114,7 @@ pub struct Devices {
     share: Option<Share>,
     /// On other workers than the first: the interfaces that may be opened.
     only: Option<BTreeMap<String, Lent>>,
-    /// Mean time between two packets of late, in nanoseconds.
-    gap: u64,
-    /// When the last packets came.
-    came_at: u64,
+    awake: Awake,
     /// Whether who uses and reads devices has changed.
     pub stale: bool,
     joints: Joints,
@@ -143,8 +137,7 @@ impl Devices {
             keys: Vec::new(),
             share: None,
             only: None,
-            gap: SPARSE_GAP,
-            came_at: 0,
+            awake: Awake::default(),
             stale: false,
             joints: Joints::default(),
         })
@@ -163,6 +156,12 @@ impl Devices {
     /// Says how interfaces are opened whose elements name no method.
     pub fn set_method(&mut self, method: Method) {
         self.method = method;
+    }
+
+    /// Says how long the next packet is waited for awake where packets come more often than that; zero: never. Without it, it is a moment
+    /// that costs no processor.
+    pub fn set_busy_poll(&mut self, bound: Duration) {
+        self.awake = Awake::bounded(bound);
     }
 
     /// Says where sockets are that are named without a folder.
@@ -239,7 +238,7 @@ impl Devices {
             *options = lent.unwrap_or(Options { method, share, ..options.clone() });
         }
         let id = self.put_without_port(&name, spec);
-        self.fails(id, &refused, self.came_at);
+        self.fails(id, &refused, self.awake.came_at());
         Ok(id)
     }
 
@@ -413,7 +412,7 @@ impl Devices {
                 d.readable = n == max || (port.fd().is_none() && !port.ended());
                 let back = !d.trouble.is_empty() && port.is_up() == Some(true);
                 if n > 0 {
-                    self.came(n, now);
+                    self.awake.came(n, now);
                 }
                 if n > 0 || back {
                     self.works(id);
@@ -549,12 +548,12 @@ impl Devices {
     /// Sleeps until a device has packets, the waker was used since the last sleep, or `timeout` has passed (`None`: for
     /// ever).
     ///
-    /// While packets come thick and fast, the next is waited for awake for a moment: going to sleep and being woken, which
-    /// the sender pays for, would cost more. A moment without packets ends that until traffic is dense again.
+    /// While packets come thick and fast ([`set_busy_poll`](Devices::set_busy_poll)), the next is waited for awake for a moment: going to
+    /// sleep and being woken, which the sender pays for, would cost more. A moment without packets ends that until traffic is dense again.
     pub fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        if self.gap < DENSE_GAP {
+        if let Some(awake) = self.awake.time() {
             let start = Instant::now();
-            let most = timeout.map_or(AWAKE, |t| t.min(AWAKE));
+            let most = timeout.map_or(awake, |t| t.min(awake));
             while start.elapsed() < most && !self.poller.is_woken() {
                 self.poll()?;
                 if self.any_readable() {
@@ -563,7 +562,7 @@ impl Devices {
                 std::hint::spin_loop();
             }
             if !self.poller.is_woken() {
-                self.gap = SPARSE_GAP;
+                self.awake.in_vain();
             }
         }
         self.ask_poller(|poller, keys| poller.sleep(timeout, keys))
@@ -584,13 +583,6 @@ impl Devices {
         }
         self.keys = keys;
         done
-    }
-
-    /// Takes note of packets that came: keeps the mean time between two of late.
-    fn came(&mut self, n: usize, now: u64) {
-        let gap = (now.saturating_sub(self.came_at) / n as u64).min(SPARSE_GAP);
-        self.gap = (7 * self.gap + gap) / 8;
-        self.came_at = now;
     }
 }
 
