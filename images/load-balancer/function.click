@@ -21,17 +21,17 @@ asked [3] -> Discard;
 in_1 -> from_servers :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 from_servers [0] -> ARPResponder($SERVERS_IP $SERVERS_MAC) -> out_1;
 from_servers [1] -> [1] servers_arp;
-from_servers [2] -> Strip(14) -> CheckIPHeader(BADSRC $VIP $SERVERS_IP) -> told :: IPClassifier(
+from_servers [2] -> Strip(14) -> CheckIPHeader(BADSRC $VIP $SERVERS_IP) -> answered :: IPClassifier(
   tcp or udp,
   dst host $SERVERS_IP and icmp type echo,
   icmp type 3 or icmp type 11 or icmp type 12,
   -);
 from_servers [3] -> Discard;
-told [0] -> [1] nat;
-told [1] -> ICMPPingResponder -> routes;
+answered [0] -> [1] nat;
+answered [1] -> ICMPPingResponder -> routes;
 // An error of a server comes from the address that clients know.
-told [2] -> ICMPRewriter(nat) -> StoreIPAddress($VIP, src) -> routes;
-told [3] -> Discard;
+answered [2] -> ICMPRewriter(nat) -> StoreIPAddress($VIP, src) -> routes;
+answered [3] -> Discard;
 
 nat [0] -> ttl :: DecIPTTL -> routes;
 nat [1] -> ttl;

@@ -20,17 +20,17 @@ asked [3] -> Discard;
 in_0 -> from_inside :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 from_inside [0] -> ARPResponder($INSIDE_IP $INSIDE_MAC) -> out_0;
 from_inside [1] -> [1] inside_arp;
-from_inside [2] -> Strip(14) -> CheckIPHeader(BADSRC $INSIDE_IP $OUTSIDE_IP) -> told :: IPClassifier(
+from_inside [2] -> Strip(14) -> CheckIPHeader(BADSRC $INSIDE_IP $OUTSIDE_IP) -> answered :: IPClassifier(
   tcp or udp,
   dst host $INSIDE_IP and icmp type echo,
   icmp type 3 or icmp type 11 or icmp type 12,
   -);
 from_inside [3] -> Discard;
-told [0] -> [1] nat;
-told [1] -> ICMPPingResponder -> routes;
+answered [0] -> [1] nat;
+answered [1] -> ICMPPingResponder -> routes;
 // An error of the server comes from the address that clients know.
-told [2] -> ICMPRewriter(nat) -> StoreIPAddress($OUTSIDE_IP, src) -> routes;
-told [3] -> Discard;
+answered [2] -> ICMPRewriter(nat) -> StoreIPAddress($OUTSIDE_IP, src) -> routes;
+answered [3] -> Discard;
 
 nat [0] -> ttl :: DecIPTTL -> routes;
 nat [1] -> ttl;
