@@ -43,3 +43,10 @@ fn the_reverse_proxy() {
     examples::proxy(&compile("proxy.c", folder.path()));
     examples::proxy(&compile("without/proxy.c", folder.path()));
 }
+
+#[test]
+fn the_load_balancer() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    examples::balancer(&compile("balancer.c", folder.path()));
+    examples::balancer(&compile("without/balancer.c", folder.path()));
+}

@@ -78,19 +78,21 @@ fn each_function_of_the_page_is_in_the_header() {
 
 #[test]
 fn the_page_counts_lines_rightly() {
-    let [b, b_without, shared, proxy, proxy_without] = [
+    let [b, b_without, shared, proxy, proxy_without, balancer, balancer_without] = [
         include_str!("../../../examples/vnf/b.c"),
         include_str!("../../../examples/vnf/without/b.c"),
         include_str!("../../../examples/vnf/without/epoll.h"),
         include_str!("../../../examples/vnf/proxy.c"),
         include_str!("../../../examples/vnf/without/proxy.c"),
+        include_str!("../../../examples/vnf/balancer.c"),
+        include_str!("../../../examples/vnf/without/balancer.c"),
     ]
     .map(|text| text.lines().count());
     let page = MANUAL.split_whitespace().collect::<Vec<_>>().join(" ");
     let says = format!(
         "B has {b} lines with it, and {b_without} (and half of the {shared} that all share) without; \
-         the proxy has {proxy} and {proxy_without}."
+         the proxy has {proxy} and {proxy_without}; the balancer {balancer} and {balancer_without}."
     );
     assert!(page.contains(&says), "{says}");
-    assert!(2 * b <= b_without, "half of the code");
+    assert!(2 * b <= b_without && 2 * balancer <= balancer_without, "half of the code");
 }

@@ -22,3 +22,8 @@ fn the_chain_of_figure_2() {
 fn the_reverse_proxy() {
     examples::proxy(&program("vnf-proxy"));
 }
+
+#[test]
+fn the_load_balancer() {
+    examples::balancer(&program("vnf-balancer"));
+}

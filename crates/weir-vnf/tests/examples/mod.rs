@@ -148,3 +148,88 @@ pub fn proxy(program: &Path) {
     let expected = "POST /new HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\nVia: 1.1 weir\r\nConnection: close\r\n\r\nabcde0123456789";
     assert_eq!(got, expected);
 }
+
+/// What a client of the load balancer hears: the address of the replica that it was given to, or nothing.
+fn replica_of(port: u16) -> String {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("not zero");
+    stream.write_all(b"who?").expect("it reads");
+    let mut answer = String::new();
+    // The balancer ends a connection that no replica takes.
+    let _ = stream.read_to_string(&mut answer);
+    answer
+}
+
+/// A replica: answers each connection with its own address, behind what it was sent, and ends it.
+fn replica(address: Ipv4Addr, port: u16) {
+    let listener = TcpListener::bind((address, port)).expect("all of 127.0.0.0/8 is loopback");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut question = [0; 4];
+            if stream.read_exact(&mut question).is_ok() {
+                let _ =
+                    stream.write_all(format!("{}{address}", String::from_utf8_lossy(&question)).as_bytes());
+            }
+        }
+    });
+}
+
+/// The load balancer, for which this is the orchestrator.
+pub fn balancer(program: &Path) {
+    let orchestrator = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is there");
+    let orchestrator_port = orchestrator.local_addr().expect("it is bound").port();
+    let (port, replica_port) = (free_port(), free_port());
+    let [a, b, c] = [2, 3, 4].map(|n| Ipv4Addr::new(127, 0, 0, n));
+    [a, b, c].iter().for_each(|address| replica(*address, replica_port));
+    let _balancer = Server::start(program, &[port, replica_port, orchestrator_port]);
+    assert_eq!(replica_of(port), "", "there is no replica yet");
+    let mut follower = {
+        let (mut stream, _) = orchestrator.accept().expect("it asks");
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).expect("it asks");
+            request.push(byte[0]);
+        }
+        assert!(request.starts_with(b"GET /replicas HTTP/1.0\r\n"));
+        stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n").expect("it reads");
+        stream
+    };
+    let mut say = |task: &str, address: Ipv4Addr| {
+        let line = format!(
+            "{{\"task\":\"{task}\",\"name\":\"b\",\"address\":\"{address}\",\"reason\":\"overload\"}}\n"
+        );
+        follower.write_all(line.as_bytes()).expect("it reads");
+    };
+    // It follows soon, each core for itself: whom a while's clients are given to.
+    let settles = |wanted: &[Ipv4Addr]| {
+        let wanted: std::collections::BTreeSet<String> = wanted.iter().map(|a| format!("who?{a}")).collect();
+        let begun = Instant::now();
+        loop {
+            let seen = (0..40).map(|_| replica_of(port)).collect::<std::collections::BTreeSet<_>>();
+            if seen == wanted {
+                return;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "{seen:?}, not {wanted:?}");
+        }
+    };
+    say("add", a);
+    settles(&[a]);
+    say("add", b);
+    say("add", c);
+    say("add", b);
+    settles(&[a, b, c]);
+    say("remove", a);
+    settles(&[b, c]);
+    say("remove", c);
+    say("remove", b);
+    let begun = Instant::now();
+    while (0..40).any(|_| !replica_of(port).is_empty()) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nobody is left");
+    }
+    // The orchestrator is gone: its last word holds.
+    say("add", c);
+    settles(&[c]);
+    drop(follower);
+    settles(&[c]);
+}
