@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 # A program that must be there, and the package that has it.
 needed="
 /usr/bin/python3:python3
+/usr/include/osipparser2/osip_message.h:libosip2-dev
 /usr/lib/ipsec/charon:strongswan-charon
 /usr/lib/ipsec/plugins/libstrongswan-gcm.so:libstrongswan-standard-plugins
 /usr/lib/ipsec/plugins/libstrongswan-kernel-libipsec.so:libcharon-extra-plugins

@@ -2,6 +2,8 @@
 
 #[path = "../../weir-vnf/tests/examples/mod.rs"]
 mod examples;
+#[path = "../../weir-vnf/tests/examples/ims.rs"]
+mod ims;
 #[path = "../../weir-vnf/tests/port/mod.rs"]
 mod port;
 
@@ -21,7 +23,7 @@ fn compile(name: &str, to: &Path) -> PathBuf {
         .arg("-o")
         .arg(&program)
         .arg(libraries.join("libweirvnf.a"))
-        .args(["-lpthread", "-ldl", "-lm"])
+        .args(["-losipparser2", "-lpthread", "-ldl", "-lm"])
         .output()
         .expect("there is a compiler");
     assert!(out.status.success(), "{name}: {}", String::from_utf8_lossy(&out.stderr));
@@ -49,4 +51,10 @@ fn the_load_balancer() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     examples::balancer(&compile("balancer.c", folder.path()));
     examples::balancer(&compile("without/balancer.c", folder.path()));
+}
+
+#[test]
+fn users_register_with_the_ims() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    ims::ims(&compile("ims/ims.c", folder.path()));
 }

@@ -1,7 +1,8 @@
 //! What the IMS of `examples/vnf/ims` promises, in any language: SIPp and kamailio are the users.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpStream};
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -120,6 +121,7 @@ pub fn ims(program: &Path) {
         transport,
         count,
     };
+    [hss, one, icscf, pcscf].iter().for_each(|port| garbage(*port));
     for port in [pcscf, proxy] {
         for transport in ["u1", "t1", "tn"] {
             users(port, "right", 3600, transport, 50).succeed();
@@ -151,6 +153,29 @@ pub fn ims(program: &Path) {
         assert_eq!(registered(), 0);
     }
     drop(replica);
+}
+
+/// Sends what is neither SIP nor Diameter, or only nearly: users after it must not notice.
+fn garbage(port: u16) {
+    let register = "REGISTER sip:ims.example SIP/2.0\r\nVia: SIP/2.0/UDP x;branch=z9hG4bK1\r\nFrom: <sip:a@b>\r\nTo: <sip:a@b>\r\n";
+    let texts: [Vec<u8>; 9] = [
+        vec![0; 5000],
+        vec![b'x'; 100_000],
+        b"\x01\x00\x00\x14\x80\x00\x01\x2d".to_vec(),
+        b"\x01\x00\x00\x1c\x80\x00\x01\x2d\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\0\xff\xff\xff".to_vec(),
+        b"SIP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        format!("{register}\r\n").into_bytes(),
+        format!("{register}Content-Length: -7\r\n\r\n").into_bytes(),
+        format!("{register}Content-Length: 99999999\r\n\r\n").into_bytes(),
+        format!("{register}Call-ID: 1\r\nCSeq: 1 REGISTER\r\nContact: *\r\nAuthorization: Digest é=\"\r\nl: 0\r\n\r\n").into_bytes(),
+    ];
+    for text in texts {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+        // It may close the connection before all is sent.
+        let _ = stream.write_all(&text);
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is there");
+        let _ = socket.send_to(&text[..text.len().min(9000)], (Ipv4Addr::LOCALHOST, port));
+    }
 }
 
 /// kamailio ends the processes that it is made of only if it is asked to.
