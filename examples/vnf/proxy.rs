@@ -30,7 +30,7 @@ fn refuse(core: &mut Core<Proxy>, client: Connection, status: &str) -> Result<()
 }
 
 /// The head without the client's wish for the connection, and with ours; what stands behind it.
-fn rewrite(head: &[u8], end: usize) -> Vec<u8> {
+pub fn rewrite(head: &[u8], end: usize) -> Vec<u8> {
     let mut new = Vec::with_capacity(head.len() + 64);
     for line in head[..end].split_inclusive(|byte| *byte == b'\n') {
         if !line.get(..11).is_some_and(|name| name.eq_ignore_ascii_case(b"connection:")) {

@@ -26,7 +26,7 @@ pub use targets::{
     topology, transfer_function,
 };
 pub use vhost::{vhost_messages, vhost_rings};
-pub use vnf::{vnf_diameter, vnf_sip};
+pub use vnf::{vnf_diameter, vnf_http, vnf_redis, vnf_sip};
 
 /// Something that is fuzzed.
 #[derive(Debug, Clone, Copy)]
@@ -99,4 +99,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "protocol", run: protocol, seeds: seeds::control_lines },
     Target { name: "vnf_sip", run: vnf_sip, seeds: vnf::sip_seeds },
     Target { name: "vnf_diameter", run: vnf_diameter, seeds: vnf::diameter_seeds },
+    Target { name: "vnf_http", run: vnf_http, seeds: vnf::http_seeds },
+    Target { name: "vnf_redis", run: vnf_redis, seeds: vnf::redis_seeds },
 ];

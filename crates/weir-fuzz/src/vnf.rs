@@ -8,6 +8,16 @@ mod cx;
 #[path = "../../../examples/vnf/ims/sip.rs"]
 mod sip;
 
+#[expect(dead_code, reason = "the library uses it")]
+#[path = "../../weir-vnf/src/notices.rs"]
+mod notices;
+#[expect(dead_code, reason = "its main function is that of the example")]
+#[path = "../../../examples/vnf/proxy.rs"]
+mod proxy;
+#[expect(dead_code, reason = "the library uses it")]
+#[path = "../../weir-vnf/src/remote/wire.rs"]
+mod wire;
+
 /// SIP as datagrams and as a stream: what is read is written as something that reads as the same, and a proxy's Via comes and goes.
 pub fn vnf_sip(data: &[u8]) {
     for datagram in [true, false] {
@@ -86,4 +96,50 @@ pub(crate) fn diameter_seeds() -> Vec<Vec<u8>> {
     ];
     let user = cx::Subscriber { public: "sip:a@x".into(), ha1: "0f".into(), server: Some(cx::SCSCF.into()) };
     questions.iter().flat_map(|q| [q.bytes(), cx::Host("hss").answer(q, Some(&user)).0.bytes()]).collect()
+}
+
+/// HTTP: the head that the proxy passes on has one wish for the connection, its own, and loses nothing else; what an orchestrator answers is
+/// read line by line.
+pub fn vnf_http(data: &[u8]) {
+    if let Some(end) = data.windows(4).position(|four| four == b"\r\n\r\n") {
+        let head = proxy::rewrite(data, end + 2);
+        let body = &data[end + 2..];
+        assert!(head.ends_with(body) && head.len() <= data.len() + 64);
+        let lines = head[..head.len() - body.len()].split(|byte| *byte == b'\n');
+        let wishes = lines.filter(|l| l.len() >= 11 && l[..11].eq_ignore_ascii_case(b"connection:")).count();
+        assert_eq!(wishes, 1, "{}", head.escape_ascii());
+    }
+    let mut reader = notices::Reader::default();
+    for line in String::from_utf8_lossy(data).lines() {
+        if reader.line(line.trim()).is_err() {
+            break;
+        }
+    }
+}
+
+pub(crate) fn http_seeds() -> Vec<Vec<u8>> {
+    [
+        "POST /a HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\nContent-Length: 5\r\n\r\nhello",
+        "HTTP/1.0 200 OK\r\nServer: x\r\n\r\n{\"task\":\"add\",\"name\":\"b\",\"address\":\"10.0.0.7\"}\n\n: still here\n\
+         data: {\"task\":\"remove\",\"name\":\"b\",\"address\":\"::1\",\"reason\":\"failure\"}\n",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
+}
+
+/// Replies of Redis: taken one by one, never more than there is.
+pub fn vnf_redis(data: &[u8]) {
+    let mut rest = data;
+    while let Ok(Some((_, length))) = wire::reply(rest) {
+        assert!((1..=rest.len()).contains(&length));
+        rest = &rest[length..];
+    }
+}
+
+pub(crate) fn redis_seeds() -> Vec<Vec<u8>> {
+    vec![
+        b"$3\r\na\r\n\r\n_\r\n:-7\r\n*2\r\n:0\r\n_\r\n-ERR no\r\n".to_vec(),
+        b"%2\r\n+server\r\n+redis\r\n+proto\r\n:3\r\n#t\r\n,1.5\r\n(123\r\n!5\r\nERR x\r\n=7\r\ntxt:abc\r\n~1\r\n:1\r\n>1\r\n+a\r\n".to_vec(),
+        b"*1\r\n".repeat(10_000),
+    ]
 }

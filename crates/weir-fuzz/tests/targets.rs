@@ -48,6 +48,8 @@ tests! {
     protocol 5000
     vnf_sip 5000
     vnf_diameter 5000
+    vnf_http 5000
+    vnf_redis 5000
 }
 
 #[test]

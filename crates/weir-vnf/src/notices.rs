@@ -168,7 +168,7 @@ fn connection(
 
 /// Where in the answer it is.
 #[derive(Debug, Default)]
-enum Reader {
+pub(crate) enum Reader {
     #[default]
     Status,
     Headers,
@@ -177,7 +177,7 @@ enum Reader {
 
 impl Reader {
     /// Takes the next line of the answer.
-    fn line(&mut self, line: &str) -> Result<Option<Notice>, ()> {
+    pub(crate) fn line(&mut self, line: &str) -> Result<Option<Notice>, ()> {
         match self {
             Self::Status => {
                 let mut words = line.split(' ');

@@ -49,8 +49,60 @@ pub(crate) enum Reply {
     Other,
 }
 
+/// Lists within lists that a reply may have. Ours have one; the decoder calls itself for each.
+const DEEPEST: usize = 8;
+
+/// Refuses a reply whose lists are nested too deeply, as far as it has come.
+fn check_depth(input: &[u8]) -> Result<(), String> {
+    let mut rest = input;
+    // How many parts of each list are to come.
+    let mut open: Vec<u64> = Vec::new();
+    while let Some(end) = rest.windows(2).position(|two| two == b"\r\n") {
+        let kind = rest[0];
+        let count = std::str::from_utf8(&rest[1..end.max(1)]).ok().and_then(|text| text.parse().ok());
+        rest = &rest[end + 2..];
+        // Streams, attributes and the old form of null, which would have to be counted otherwise, are not asked for.
+        let count: u64 = match (kind, count) {
+            (b'*' | b'~' | b'>' | b'%' | b'$' | b'=' | b'!', None) | (b'|' | b';', _) => {
+                return Err("a reply of a kind that was not asked for".into());
+            }
+            (_, count) => count.unwrap_or_default(),
+        };
+        match kind {
+            b'*' | b'~' | b'>' => open.push(count),
+            b'%' => open.push(count.saturating_mul(2)),
+            b'$' | b'=' | b'!' => {
+                rest = usize::try_from(count)
+                    .ok()
+                    .and_then(|n| rest.get(n.checked_add(2)?..))
+                    .unwrap_or_default();
+            }
+            _ => {}
+        }
+        if open.len() > DEEPEST {
+            return Err(format!("lists that are nested more than {DEEPEST} times"));
+        }
+        if !matches!(kind, b'*' | b'~' | b'>' | b'%')
+            && let Some(left) = open.last_mut()
+        {
+            *left = left.saturating_sub(1);
+        }
+        while open.last() == Some(&0) {
+            open.pop();
+            if let Some(left) = open.last_mut() {
+                *left = left.saturating_sub(1);
+            }
+        }
+        if open.is_empty() {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// The reply that `input` begins with, and how many bytes it has; `None` if it is not complete.
 pub(crate) fn reply(input: &[u8]) -> Result<Option<(Reply, usize)>, String> {
+    check_depth(input)?;
     match decode(input) {
         Ok(frame) => Ok(frame.map(|(frame, length)| (value(frame), length))),
         Err(error) if matches!(error.kind(), RedisProtocolErrorKind::BufferTooSmall(_)) => Ok(None),
@@ -101,5 +153,21 @@ mod tests {
         ];
         assert_eq!(replies, expected);
         assert!(reply(b"HTTP/1.1 400 Bad Request\r\n").is_err());
+    }
+
+    #[test]
+    fn lists_within_lists_have_an_end() {
+        assert!(reply(&b"*1\r\n".repeat(7)).is_ok_and(|r| r.is_none()));
+        // Also when each is the last part of another, or within a map, and when what is within is done.
+        for deep in [&b"*1\r\n"[..], b"*2\r\n$4\r\n*1\r\n\r\n", b"%1\r\n+a\r\n", b"*3\r\n*0\r\n*1\r\n:1\r\n"]
+        {
+            assert!(reply(&deep.repeat(100_000)).is_err(), "{}", deep.escape_ascii());
+        }
+        // What a count of parts would miss.
+        for deep in [&b"*1\r\n|1\r\n+a\r\n+b\r\n"[..], b"*2\r\n$-1\r\n", b"*?\r\n"] {
+            assert!(reply(&deep.repeat(100_000)).is_err(), "{}", deep.escape_ascii());
+        }
+        let wide = [&b"*1000\r\n"[..], &b"*1\r\n:1\r\n".repeat(1000)].concat();
+        assert!(reply(&wide).is_ok_and(|r| r.is_some()));
     }
 }
