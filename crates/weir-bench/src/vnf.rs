@@ -1,6 +1,9 @@
 //! Functions that end connections: B of the chain A, B, C (libVNF paper, figure 2) with the library, beside a server that is written by
 //! hand in C for epoll. B has a processor of its own; A and C share another. For each request B opens a connection to C.
 
+mod balancer;
+mod state;
+
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -38,6 +41,10 @@ pub fn measure(samples: usize, time: Duration, skipped: &mut Vec<String>) -> Vec
     let mut all = Vec::new();
     if let Err(error) = subjects(samples, time, &mut all, skipped) {
         skipped.push(format!("vnf: {error:#}"));
+    }
+    match state::measure(samples, time) {
+        Ok(figures) => all.extend(figures),
+        Err(error) => skipped.push(format!("vnf: {error:#}")),
     }
     all
 }
@@ -117,11 +124,16 @@ fn subjects(samples: usize, time: Duration, all: &mut Vec<Figure>, skipped: &mut
     let this = std::env::current_exe()?;
     let library = this.with_file_name("libweirvnf.a");
     let in_c = if library.exists() {
-        Some(compile("b.c", &[library], &folder)?)
+        Some(compile("b.c", std::slice::from_ref(&library), &folder)?)
     } else {
         skipped.push("vnf: weir-vnf in C: build it before, with cargo build --release -p weir-vnf-c".into());
         None
     };
+    let built = library.exists().then_some(&*library);
+    match balancer::measure(samples, time, &folder, built) {
+        Ok(figures) => all.extend(figures),
+        Err(error) => skipped.push(format!("vnf: {error:#}")),
+    }
     let c_port = free_port()?;
     let _c = Server::start(Command::new(c).arg(c_port.to_string()).env("WEIR_VNF_CORES", "1"), 1, c_port)?;
     let mut found: Vec<[Vec<f64>; 3]> = KINDS.iter().map(|_| Default::default()).collect();
@@ -162,6 +174,11 @@ fn subjects(samples: usize, time: Duration, all: &mut Vec<Figure>, skipped: &mut
 
 /// Asks B for so long; the figures in the order of [`WHATS`].
 fn sample(b: &Server, port: u16, time: Duration) -> Result<[f64; 3]> {
+    exchange(port, time, || b.seconds())
+}
+
+/// Asks the server at a port for so long, of which `seconds` says what its processor has worked.
+fn exchange(port: u16, time: Duration, seconds: impl Fn() -> Result<f64>) -> Result<[f64; 3]> {
     let (sender, answers) = channel();
     let to = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let runs = on(1, || {
@@ -182,9 +199,9 @@ fn sample(b: &Server, port: u16, time: Duration) -> Result<[f64; 3]> {
         Ok::<f64, anyhow::Error>(begun.elapsed().as_secs_f64())
     };
     take(time / 4)?;
-    let before = b.seconds()?;
+    let before = seconds()?;
     let took = take(time)?;
-    let used = b.seconds()? - before;
+    let used = seconds()? - before;
     runs.stop()?;
     let count = latencies.len() as f64;
     latencies.sort_unstable();
@@ -257,6 +274,22 @@ pub fn markdown(figures: &[Figure]) -> String {
             out.push('\n');
         }
     }
+    let text = "State (figure 9): a server reads a value for each request, and does nothing else. Redis and who asks share the other processor.";
+    out += &beside(figures, state::RATE, &state::KINDS, 0, text);
+    let text = "A load balancer for TCP, on a processor of its own; clients and the replica share another.";
+    out += &beside(figures, balancer::RATE, &balancer::KINDS, 1, text);
+    out
+}
+
+/// A table of kinds of one figure, each beside the first.
+fn beside(figures: &[Figure], what: &str, kinds: &[&str], digits: usize, text: &str) -> String {
+    let find = |kind: &str| figures.iter().find(|f| f.what == what && f.kind == kind);
+    let Some(first) = find(kinds[0]) else { return String::new() };
+    let mut out = format!("\n{text}\n\n| | {what} | beside the first |\n|---|---:|---:|\n");
+    for figure in kinds.iter().filter_map(|kind| find(kind)) {
+        let ratio = figure.value.median / first.value.median;
+        _ = writeln!(out, "| {} | {} | {ratio:.2} |", figure.kind, figure.value.show(digits));
+    }
     out
 }
 
@@ -278,6 +311,8 @@ mod tests {
             ),
             "{text}"
         );
+        let text = markdown(&[figure(state::RATE, state::KINDS[0]), figure(state::RATE, state::KINDS[1])]);
+        assert!(text.ends_with("\n| local | 7 (7–7) | 1.00 |\n| remote | 7 (7–7) | 1.00 |\n"), "{text}");
         assert_eq!(markdown(&[]), "");
     }
 }
