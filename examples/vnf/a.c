@@ -1,5 +1,5 @@
 // A of figure 2: sends COUNT requests of 32 bytes to B over CONNECTIONS connections of each core, the next when an answer has come, and
-// checks the answers. Usage: a PORT-OF-B CONNECTIONS COUNT
+// checks the answers. Usage: a PORT-OF-B CONNECTIONS COUNT [ADDRESS-OF-B]
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 enum { LEN = 32 };
 
 static int b_port, connections;
+static const char *b_address;
 static atomic_int to_send, to_come, wrong;
 
 static void ask(int b) {
@@ -48,7 +49,7 @@ static void handle_error(int b, void *request, char *packet, size_t length, int 
 static void begin(int none, void *request, char *packet, size_t length, int error) {
   (void)none, (void)request, (void)packet, (void)length, (void)error;
   for (int i = 0; i < connections; i++) {
-    int b = createClient("127.0.0.1", b_port, TCP);
+    int b = createClient(b_address, b_port, TCP);
     registerCallback(b, READ, handle_reply);
     registerCallback(b, ERROR, handle_error);
     ask(b);
@@ -56,12 +57,13 @@ static void begin(int none, void *request, char *packet, size_t length, int erro
 }
 
 int main(int argc, char *argv[]) {
-  if (argc != 4) {
+  if (argc < 4) {
     return 2;
   }
   b_port = atoi(argv[1]);
   connections = atoi(argv[2]);
   int count = atoi(argv[3]);
+  b_address = argc > 4 ? argv[4] : "127.0.0.1";
   atomic_store(&to_send, count);
   atomic_store(&to_come, count);
   registerCallback(0, START, begin);

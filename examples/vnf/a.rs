@@ -1,9 +1,9 @@
 //! A of figure 2: sends COUNT requests of 32 bytes to B over CONNECTIONS connections of each core, the next when an answer has come, and
-//! checks the answers. Usage: a PORT-OF-B CONNECTIONS COUNT
+//! checks the answers. Usage: a PORT-OF-B CONNECTIONS COUNT [ADDRESS-OF-B]
 
 #![forbid(unsafe_code)]
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
@@ -59,9 +59,11 @@ impl Function for A {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let mut next = || arguments.next().ok_or("usage: a PORT-OF-B CONNECTIONS COUNT");
-    let b = (Ipv4Addr::LOCALHOST, next()?.parse::<u16>()?).into();
+    let mut next = || arguments.next().ok_or("usage: a PORT-OF-B CONNECTIONS COUNT [ADDRESS-OF-B]");
+    let port: u16 = next()?.parse()?;
     let (connections, count): (usize, usize) = (next()?.parse()?, next()?.parse()?);
+    let address: IpAddr = next().map_or(Ok(Ipv4Addr::LOCALHOST.into()), |a| a.parse())?;
+    let b = (address, port).into();
     let (sender, answers) = channel();
     let numbers = Arc::default();
     let runs = Vnf::new(std::thread::available_parallelism()?.into()).start(move || A {

@@ -1,4 +1,4 @@
-// B of figure 2: asks C for each request of 32 bytes, and answers with both. Usage: b PORT PORT-OF-C
+// B of figure 2: asks C for each request of 32 bytes, and answers with both. Usage: b PORT PORT-OF-C [ADDRESS ADDRESS-OF-C]
 #include <stdlib.h>
 #include <string.h>
 #include "weir/vnf.h"
@@ -11,6 +11,7 @@ struct state {
 };
 
 static int c_port;
+static const char *c_address;
 
 static void handle_c_reply(int c, void *request, char *c_reply, size_t length, int error) {
   struct state *state = (struct state *)request;
@@ -43,7 +44,7 @@ static void handle_a_req(int a, void *request, char *a_req, size_t length, int e
   struct state *state = (struct state *)(request = allocReqObj(a, 1));
   state->a = a;
   state->a_req = setPktDNE(a_req);
-  int c = createClient("127.0.0.1", c_port, TCP);
+  int c = createClient(c_address, c_port, TCP);
   registerCallback(c, READ, handle_c_reply);
   registerCallback(c, ERROR, handle_c_error);
   linkReqObj(c, request);
@@ -54,9 +55,10 @@ static void handle_a_req(int a, void *request, char *a_req, size_t length, int e
 
 int main(int argc, char *argv[]) {
   c_port = argc > 2 ? atoi(argv[2]) : 0;
+  c_address = argc > 4 ? argv[4] : "127.0.0.1";
   int sizes[] = {sizeof(struct state)};
   initReqPool(sizes, 1);
-  int server = createServer("", "127.0.0.1", argc > 1 ? atoi(argv[1]) : 0, TCP);
+  int server = createServer("", argc > 3 ? argv[3] : "127.0.0.1", argc > 1 ? atoi(argv[1]) : 0, TCP);
   registerCallback(server, READ, handle_a_req);
   return startEventLoop();
 }

@@ -1,8 +1,8 @@
-//! B of figure 2: asks C for each request of 32 bytes, and answers with both. Usage: b PORT PORT-OF-C
+//! B of figure 2: asks C for each request of 32 bytes, and answers with both. Usage: b PORT PORT-OF-C [ADDRESS ADDRESS-OF-C]
 
 #![forbid(unsafe_code)]
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use weir_vnf::{Buffer, Connection, Core, Error, Function, Protocol, Vnf};
 
@@ -67,15 +67,22 @@ impl Function for B {
 
 /// Serves at a port, and asks C at another, with so many loops.
 pub fn serve(port: u16, c: u16, cores: usize) -> Result<(), Error> {
-    let c = (Ipv4Addr::LOCALHOST, c).into();
+    serve_at((Ipv4Addr::LOCALHOST, port).into(), (Ipv4Addr::LOCALHOST, c).into(), cores)
+}
+
+/// The same with any addresses.
+pub fn serve_at(address: SocketAddr, c: SocketAddr, cores: usize) -> Result<(), Error> {
     let mut vnf = Vnf::new(cores);
-    vnf.server((Ipv4Addr::LOCALHOST, port).into(), Protocol::Tcp, None)?;
+    vnf.server(address, Protocol::Tcp, None)?;
     vnf.start(move || B { c })?.wait()
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let mut next = || arguments.next().ok_or("usage: b PORT PORT-OF-C");
+    let mut next = || arguments.next().ok_or("usage: b PORT PORT-OF-C [ADDRESS ADDRESS-OF-C]");
     let (port, c): (u16, u16) = (next()?.parse()?, next()?.parse()?);
-    Ok(serve(port, c, std::thread::available_parallelism()?.into())?)
+    let cores = std::thread::available_parallelism()?.into();
+    let Ok(own) = next() else { return Ok(serve(port, c, cores)?) };
+    let (own, of_c): (IpAddr, IpAddr) = (own.parse()?, next()?.parse()?);
+    Ok(serve_at((own, port).into(), (of_c, c).into(), cores)?)
 }

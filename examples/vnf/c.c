@@ -1,4 +1,4 @@
-// C of figure 2: answers a request of 32 bytes with each of them plus one. Usage: c PORT
+// C of figure 2: answers a request of 32 bytes with each of them plus one. Usage: c PORT [ADDRESS]
 #include <stdlib.h>
 #include "weir/vnf.h"
 
@@ -15,7 +15,7 @@ static void handle(int connection, void *request, char *packet, size_t length, i
 }
 
 int main(int argc, char *argv[]) {
-  int server = createServer("", "127.0.0.1", argc > 1 ? atoi(argv[1]) : 0, TCP);
+  int server = createServer("", argc > 2 ? argv[2] : "127.0.0.1", argc > 1 ? atoi(argv[1]) : 0, TCP);
   registerCallback(server, READ, handle);
   return startEventLoop();
 }

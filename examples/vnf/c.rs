@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use weir_vnf::{Buffer, Connection, Core, Function, Protocol, Vnf};
 
@@ -24,8 +24,9 @@ impl Function for C {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let port: u16 = std::env::args().nth(1).ok_or("usage: c PORT")?.parse()?;
+    let port: u16 = std::env::args().nth(1).ok_or("usage: c PORT [ADDRESS]")?.parse()?;
+    let address: IpAddr = std::env::args().nth(2).map_or(Ok(Ipv4Addr::LOCALHOST.into()), |a| a.parse())?;
     let mut vnf = Vnf::new(std::thread::available_parallelism()?.into());
-    vnf.server((Ipv4Addr::LOCALHOST, port).into(), Protocol::Tcp, None)?;
+    vnf.server((address, port).into(), Protocol::Tcp, None)?;
     Ok(vnf.start(|| C)?.wait()?)
 }

@@ -1,4 +1,5 @@
-// A reverse proxy for HTTP/1.1: a request a connection, passed on to a server with a header that says so. Usage: proxy PORT PORT-OF-SERVER
+// A reverse proxy for HTTP/1.1: a request a connection, passed on to a server with a header that says so.
+// Usage: proxy PORT PORT-OF-SERVER [ADDRESS ADDRESS-OF-SERVER]
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@ struct state {
 };
 
 static int server_port;
+static const char *server_address;
 
 static void send_bytes(int connection, const char *bytes, size_t length) {
   while (length > 0) {
@@ -119,7 +121,7 @@ static void client_read(int client, void *request, char *packet, size_t length, 
   memcpy(state->head + state->length, packet, length);
   state->length += length;
   if (strstr(state->head, "\r\n\r\n") != NULL) {
-    state->server = createClient("127.0.0.1", server_port, TCP);
+    state->server = createClient(server_address, server_port, TCP);
     linkReqObj(state->server, request);
     registerCallback(state->server, READ, server_read);
     registerCallback(state->server, SENT, server_sent);
@@ -130,9 +132,10 @@ static void client_read(int client, void *request, char *packet, size_t length, 
 
 int main(int argc, char *argv[]) {
   server_port = argc > 2 ? atoi(argv[2]) : 0;
+  server_address = argc > 4 ? argv[4] : "127.0.0.1";
   int sizes[] = {sizeof(struct state)};
   initReqPool(sizes, 1);
-  int server = createServer("", "127.0.0.1", argc > 1 ? atoi(argv[1]) : 0, TCP);
+  int server = createServer("", argc > 3 ? argv[3] : "127.0.0.1", argc > 1 ? atoi(argv[1]) : 0, TCP);
   registerCallback(server, READ, client_read);
   registerCallback(server, SENT, client_sent);
   registerCallback(server, ERROR, client_end);

@@ -1,8 +1,8 @@
-//! A reverse proxy for HTTP/1.1: a request a connection, passed on to a server with a header that says so. Usage: proxy PORT PORT-OF-SERVER
+//! A reverse proxy for HTTP/1.1: a request a connection, passed on to a server with a header that says so. Usage: proxy PORT PORT-OF-SERVER [ADDRESS ADDRESS-OF-SERVER]
 
 #![forbid(unsafe_code)]
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use weir_vnf::{Buffer, Connection, Core, Error, Function, Protocol, RequestId, Vnf};
 
@@ -137,10 +137,11 @@ impl Function for Proxy {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let mut next = || arguments.next().ok_or("usage: proxy PORT PORT-OF-SERVER");
+    let mut next = || arguments.next().ok_or("usage: proxy PORT PORT-OF-SERVER [ADDRESS ADDRESS-OF-SERVER]");
     let (port, server): (u16, u16) = (next()?.parse()?, next()?.parse()?);
-    let server = (Ipv4Addr::LOCALHOST, server).into();
+    let mut address = || next().map_or(Ok(IpAddr::from(Ipv4Addr::LOCALHOST)), |a| a.parse());
+    let (own, server) = (address()?, (address()?, server).into());
     let mut vnf = Vnf::new(std::thread::available_parallelism()?.into());
-    vnf.server((Ipv4Addr::LOCALHOST, port).into(), Protocol::Tcp, None)?;
+    vnf.server((own, port).into(), Protocol::Tcp, None)?;
     Ok(vnf.start(move || Proxy { server })?.wait()?)
 }

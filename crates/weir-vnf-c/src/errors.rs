@@ -93,6 +93,7 @@ pub(crate) fn number(error: &Error) -> c_int {
         Error::RemoteTimeout(_) => VNF_REMOTE_TIMEOUT.into(),
         Error::RemoteLost => VNF_REMOTE_LOST.into(),
         Error::RemoteRefused(_) => VNF_REMOTE_REFUSED.into(),
+        Error::Stack(_) => VNF_ARGUMENT.into(),
         Error::Io { source, .. } => -source.raw_os_error().unwrap_or(nix::libc::EIO),
     }
 }

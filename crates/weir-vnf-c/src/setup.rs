@@ -128,12 +128,12 @@ pub(crate) fn transport(protocol: c_int) -> Outcome<Protocol> {
     }
 }
 
-/// A1. Listens at an address; before startEventLoop. Several servers may be created. The kernel spreads connections over the cores; a
+/// A1. Listens at an address; before startEventLoop. Several servers may be created. Connections are spread over the cores; a
 /// connection stays on its core.
 ///
-/// interface: NULL or "", or the network interface that connections must come by.
-/// ip: an IPv4 or IPv6 address as numbers; "" means all of IPv4.
-/// port: in host byte order; with 0 the kernel chooses, and vnfServerPort says which.
+/// interface: NULL or "", or the network interface that connections must come by (of the kernel's stack; one in user space has one).
+/// ip: an IPv4 or IPv6 address as numbers; "" means all of IPv4. On a stack in user space, one of its addresses.
+/// port: in host byte order; with 0 one is chosen, and vnfServerPort says which.
 /// protocol: TCP or UDP. A connection of a UDP server is what is known of a peer: it begins with a datagram, and lasts as long as request
 /// objects are linked to it; without any, until the READ callback of the datagram returns.
 ///
@@ -182,6 +182,8 @@ pub extern "C" fn vnfServerPort(server: c_int) -> c_int {
 /// A2. Starts one loop a core, each on a thread of its own that is pinned to its core, and waits until stopEventLoop. Once in a process.
 ///
 /// Environment:
+///   WEIR_VNF_STACK           the stack that connections are on (kernel); one in user space is described by a line such as
+///                            user,device=veth0,address=10.0.0.2/24,gateway=10.0.0.1 (docs/vnf.md)
 ///   WEIR_VNF_CORES           number of loops (all CPUs that the process may use)
 ///   WEIR_VNF_CALLBACK_MS     milliseconds that a callback may take until it is reported as VNF_BLOCKED (500): on standard error while it
 ///                            runs, and to the ERROR callback of connection 0 when it returns

@@ -10,6 +10,8 @@ mod port;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use examples::{Host, Lan};
+
 fn compile(name: &str, to: &Path) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let this = std::env::current_exe().expect("this program has a path");
@@ -35,15 +37,23 @@ fn the_chain_of_figure_2() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let [a, b, c, b_without, c_without] =
         ["a.c", "b.c", "c.c", "without/b.c", "without/c.c"].map(|name| compile(name, folder.path()));
-    examples::chain(&a, &b, &c);
-    examples::chain(&a, &b_without, &c_without);
+    let here = Host::this();
+    examples::chain([&a, &b, &c], [&here; 3]);
+    examples::chain([&a, &b_without, &c_without], [&here; 3]);
+    let lan = Lan::new(3);
+    let [on_a, on_b, on_c] = [0, 1, 2].map(|n| lan.host(n, "auto"));
+    lan.talk_from_here(|| examples::chain([&a, &b, &c], [&on_a, &on_b, &on_c]));
 }
 
 #[test]
 fn the_reverse_proxy() {
     let folder = tempfile::tempdir().expect("a folder can be made");
-    examples::proxy(&compile("proxy.c", folder.path()));
-    examples::proxy(&compile("without/proxy.c", folder.path()));
+    let here = Host::this();
+    let proxy = compile("proxy.c", folder.path());
+    examples::proxy(&proxy, &here, here.address);
+    examples::proxy(&compile("without/proxy.c", folder.path()), &here, here.address);
+    let lan = Lan::new(1);
+    lan.talk_from_here(|| examples::proxy(&proxy, &lan.host(0, "auto"), Lan::address()));
 }
 
 #[test]

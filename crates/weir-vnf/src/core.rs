@@ -18,6 +18,8 @@ use crate::remote::wire::Reply;
 use crate::remote::{Redis, Remote};
 use crate::requests::{RequestId, Requests};
 use crate::socket::{Listener, Socket, Transport};
+use crate::stack::StackCounters;
+use crate::stack::link::Link;
 use crate::{BUFFER_SIZE, Buffer, Error, Function, Protocol, ServerId, Store};
 
 /// Bytes that may wait to be sent on one connection.
@@ -34,6 +36,9 @@ pub(crate) const WAKE: Token = Token(usize::MAX - 1);
 
 /// The token of the connection with Redis.
 const REMOTE: Token = Token(usize::MAX - 2);
+
+/// The token of the device of a stack in user space.
+const DEVICE: Token = Token(usize::MAX - 3);
 
 /// Names a connection of one core. A name is not used again for another connection, so one that was closed stays unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -70,6 +75,8 @@ pub(crate) struct Shared {
     /// When the callback that runs was called, in milliseconds since `epoch`; 0 if none does.
     pub(crate) busy: Arc<AtomicU64>,
     pub(crate) epoch: Instant,
+    /// Of a stack in user space.
+    pub(crate) link: Option<Link>,
 }
 
 /// One core of a running function: what its callbacks work with. Not shared between threads.
@@ -97,6 +104,7 @@ pub struct Core<F: Function> {
     pub(crate) cache: Cache,
     /// What the cache has answered.
     pub(crate) later: VecDeque<Then<F>>,
+    link: Option<Link>,
 }
 
 impl<F: Function> Core<F> {
@@ -104,7 +112,7 @@ impl<F: Function> Core<F> {
         number: u32,
         poll: Poll,
         listeners: Vec<Listener>,
-        Shared { store, notices, redis, limit, busy, epoch }: Shared,
+        Shared { store, notices, redis, limit, busy, epoch, link }: Shared,
     ) -> Result<Self, Error> {
         let mut core = Self {
             number,
@@ -124,7 +132,11 @@ impl<F: Function> Core<F> {
             cache: Cache::new(redis.as_ref().map_or(0, |r| r.cache)),
             remote: redis.map(|redis| Remote::new(redis, Instant::now())),
             later: VecDeque::new(),
+            link,
         };
+        if let Some(link) = &mut core.link {
+            link.watch(core.poll.registry(), DEVICE)?;
+        }
         for (n, listener) in core.listeners.iter_mut().enumerate() {
             listener.watch(core.poll.registry(), Token(LISTENERS + n))?;
         }
@@ -151,11 +163,24 @@ impl<F: Function> Core<F> {
         self.sockets.len()
     }
 
+    /// What became of the frames of a stack in user space; `None` on the kernel's.
+    pub fn stack_counters(&self) -> Option<StackCounters> {
+        self.link.as_ref().map(|link| link.stack.counters())
+    }
+
     /// Opens a connection, without waiting for it: data may be sent at once, a failure arrives as an error event.
     pub fn connect(&mut self, to: SocketAddr, protocol: Protocol) -> Result<Connection, Error> {
-        let transport =
-            Transport::connect(to, protocol).map_err(|source| Error::Io { what: "connect", source })?;
-        self.add(transport, None)
+        let transport = match &mut self.link {
+            Some(link) => {
+                let now = link.now();
+                link.stack.connect(to, protocol, now).map(|key| {
+                    // Datagrams need no handshake.
+                    Transport::User { key, protocol, connected: protocol == Protocol::Udp }
+                })
+            }
+            None => Transport::connect(to, protocol),
+        };
+        self.add(transport.map_err(|source| Error::Io { what: "connect", source })?, None)
     }
 
     /// Sends a buffer behind what was sent before, without waiting. A failure arrives as an error event. With UDP it is a datagram, which
@@ -163,21 +188,33 @@ impl<F: Function> Core<F> {
     ///
     /// Errors: [`Error::UnknownConnection`], also after [`Core::close`]; [`Error::SendQueueFull`], then nothing of `data` is sent.
     pub fn send(&mut self, connection: Connection, data: Buffer) -> Result<(), Error> {
-        let socket = self.socket(connection)?;
+        let (socket, link) = self.parts(connection)?;
         let sent = match &socket.transport {
-            Transport::Tcp { .. } if data.is_empty() => return Ok(()),
-            Transport::Tcp { .. } if socket.queued + data.len() > SEND_LIMIT => {
-                return Err(Error::SendQueueFull);
+            stream if stream.is_stream() => {
+                if data.is_empty() {
+                    return Ok(());
+                }
+                if socket.queued + data.len() > SEND_LIMIT {
+                    return Err(Error::SendQueueFull);
+                }
+                socket.push(data, link)
             }
-            Transport::Tcp { .. } => socket.push(data),
             Transport::Udp(udp) => datagram(udp.send(&data))?,
+            Transport::User { key, .. } => match link {
+                Some(link) => datagram(link.stack.send(*key, &data).map(|()| 0))?,
+                None => return Err(Error::UnknownConnection),
+            },
             Transport::Peer(to) => {
-                let (server, to) = (socket.server, *to);
-                match server.map(|s| &self.listeners[s.0]) {
-                    Some(Listener::Udp(udp)) => datagram(udp.send_to(&data, to))?,
+                let (server, to) = (socket.server.ok_or(Error::UnknownConnection)?, *to);
+                match (&self.listeners[server.0], &mut self.link) {
+                    (Listener::Udp(udp), _) => datagram(udp.send_to(&data, to))?,
+                    (Listener::User(_), Some(link)) => {
+                        datagram(link.stack.send_from(server, to, &data).map(|()| 0))?
+                    }
                     _ => return Err(Error::UnknownConnection),
                 }
             }
+            Transport::Tcp { .. } => return Err(Error::UnknownConnection),
         };
         if let Err(error) = sent {
             self.failed.push((connection, error));
@@ -189,7 +226,7 @@ impl<F: Function> Core<F> {
     /// is refused ([`Error::TooLong`]).
     pub fn send_bytes(&mut self, connection: Connection, data: &[u8]) -> Result<(), Error> {
         let socket = self.socket(connection)?;
-        let tcp = matches!(socket.transport, Transport::Tcp { .. });
+        let tcp = socket.is_stream();
         if tcp && socket.queued + data.len() > SEND_LIMIT {
             return Err(Error::SendQueueFull);
         }
@@ -306,6 +343,10 @@ impl<F: Function> Core<F> {
         transport
             .watch(self.poll.registry(), Token(index))
             .map_err(|source| Error::Io { what: "watch a connection", source })?;
+        if let (Transport::User { key, protocol, .. }, Some(link)) = (&transport, &mut self.link) {
+            let now = link.now();
+            link.stack.own(*key, *protocol, index, now);
+        }
         self.generation += 1;
         entry.insert(Socket::new(transport, self.generation, server));
         Ok(self.name(index, self.generation))
@@ -317,8 +358,12 @@ impl<F: Function> Core<F> {
         if self.sockets.get(index).is_some_and(|s| s.generation == connection.generation) {
             // Closing a socket ends its watch.
             let socket = self.sockets.remove(index);
-            if let (Transport::Peer(from), Some(server)) = (socket.transport, socket.server) {
-                self.peers.remove(&(server, from));
+            match (socket.transport, socket.server, &mut self.link) {
+                (Transport::Peer(from), Some(server), _) => {
+                    self.peers.remove(&(server, from));
+                }
+                (Transport::User { key, protocol, .. }, _, Some(link)) => link.stack.close(key, protocol),
+                _ => {}
             }
         }
     }
@@ -329,10 +374,17 @@ impl<F: Function> Core<F> {
 
     /// The socket of a connection that the function has not closed.
     fn socket(&mut self, connection: Connection) -> Result<&mut Socket, Error> {
-        self.sockets
+        self.parts(connection).map(|(socket, _)| socket)
+    }
+
+    /// The same, and what it is on if that is not the kernel.
+    fn parts(&mut self, connection: Connection) -> Result<(&mut Socket, &mut Option<Link>), Error> {
+        let socket = self
+            .sockets
             .get_mut(connection.index as usize)
             .filter(|s| s.generation == connection.generation && connection.core == self.number && !s.closing)
-            .ok_or(Error::UnknownConnection)
+            .ok_or(Error::UnknownConnection)?;
+        Ok((socket, &mut self.link))
     }
 }
 
@@ -341,6 +393,7 @@ fn datagram(outcome: std::io::Result<usize>) -> Result<Result<(), Error>, Error>
     match outcome {
         Ok(_) => Ok(Ok(())),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Error::SendQueueFull),
+        Err(error) if error.raw_os_error() == Some(nix::errno::Errno::EMSGSIZE as i32) => Err(Error::TooLong),
         Err(source) => Ok(Err(Error::Io { what: "send", source })),
     }
 }

@@ -1,4 +1,4 @@
-//! A library for network functions that end connections (after libVNF): TCP and UDP, on the kernel's stack.
+//! A library for network functions that end connections (after libVNF): TCP and UDP, on the kernel's stack or one in user space.
 //!
 //! A function is a type with the trait [`Function`]: it is called when a connection is accepted, when data arrives, and when a
 //! connection ends or fails. [`Vnf`] runs one event loop a core, each pinned, each with a copy of the function and its own listening
@@ -53,6 +53,7 @@ mod notices;
 mod remote;
 mod requests;
 mod socket;
+mod stack;
 mod store;
 mod vnf;
 
@@ -61,6 +62,7 @@ pub use core::{Connection, Core, SEND_LIMIT};
 pub use notices::{Notice, NoticeError, Reason, SILENCE, Task};
 pub use remote::{CacheUse, Redis, Swapped};
 pub use requests::RequestId;
+pub use stack::{Device, STACK_VARIABLE, Stack, StackCounters, StackError, UserStack};
 pub use store::Store;
 pub use vnf::{CALLBACK_LIMIT, Running, ServerId, Stopper, Vnf};
 
@@ -166,6 +168,9 @@ pub enum Error {
     /// The peer has closed its side.
     #[error("the peer closed its side of the connection")]
     PeerClosed,
+    /// The environment describes no stack.
+    #[error(transparent)]
+    Stack(#[from] StackError),
     /// The operating system refused.
     #[error("the operating system refused: {what}")]
     Io {

@@ -1,4 +1,4 @@
-//! What is behind a connection, and a server: sockets of the kernel.
+//! What is behind a connection, and a server: sockets of the kernel, or of the stack in user space.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -9,6 +9,8 @@ use mio::{Interest, Registry, Token};
 use smallvec::SmallVec;
 use socket2::{Domain, Protocol as Number, Socket as Plain, Type};
 
+use crate::stack::link::Link;
+use crate::stack::user::Key;
 use crate::{Buffer, Error, Protocol, RequestId, ServerId};
 
 /// Connections that wait to be accepted, per server and core.
@@ -22,6 +24,8 @@ const DATAGRAMS: usize = 4 << 20;
 pub(crate) enum Listener {
     Tcp(TcpListener),
     Udp(UdpSocket),
+    /// The stack in user space listens.
+    User(Protocol),
 }
 
 impl Listener {
@@ -55,10 +59,12 @@ impl Listener {
         })
     }
 
+    /// The address of a socket of the kernel.
     pub(crate) fn address(&self) -> std::io::Result<SocketAddr> {
         match self {
             Self::Tcp(listener) => listener.local_addr(),
             Self::Udp(socket) => socket.local_addr(),
+            Self::User(_) => Err(ErrorKind::Unsupported.into()),
         }
     }
 
@@ -66,6 +72,7 @@ impl Listener {
         let watched = match self {
             Self::Tcp(listener) => registry.register(listener, token, Interest::READABLE),
             Self::Udp(socket) => registry.register(socket, token, Interest::READABLE),
+            Self::User(_) => Ok(()),
         };
         watched.map_err(|source| Error::Io { what: "watch the socket of a server", source })
     }
@@ -81,6 +88,12 @@ pub(crate) enum Transport {
     Udp(UdpSocket),
     /// A peer of a UDP server: its data goes by the server's socket.
     Peer(SocketAddr),
+    /// On the stack in user space; `connected` is of TCP.
+    User {
+        key: Key,
+        protocol: Protocol,
+        connected: bool,
+    },
 }
 
 impl Transport {
@@ -110,8 +123,13 @@ impl Transport {
                 registry.register(stream, token, Interest::READABLE | Interest::WRITABLE)
             }
             Self::Udp(socket) => registry.register(socket, token, Interest::READABLE),
-            Self::Peer(_) => Ok(()),
+            Self::Peer(_) | Self::User { .. } => Ok(()),
         }
+    }
+
+    /// Whether it is a stream.
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self, Self::Tcp { .. } | Self::User { protocol: Protocol::Tcp, .. })
     }
 }
 
@@ -175,21 +193,41 @@ impl Socket {
     }
 
     pub(crate) fn is_stream(&self) -> bool {
-        matches!(self.transport, Transport::Tcp { .. })
+        self.transport.is_stream()
     }
 
     /// Whether data can come by it.
     pub(crate) fn is_readable(&self) -> bool {
         match self.transport {
             Transport::Tcp { connected, .. } => connected && !self.ended && !self.paused,
-            Transport::Udp(_) => !self.paused,
+            Transport::User { protocol: Protocol::Tcp, connected, .. } => {
+                connected && !self.ended && !self.paused
+            }
+            Transport::Udp(_) | Transport::User { .. } => !self.paused,
             Transport::Peer(_) => false,
         }
     }
 
     /// Reads what there is into an empty buffer.
-    pub(crate) fn receive(&mut self, buffer: &mut Buffer) -> std::io::Result<Received> {
+    pub(crate) fn receive(
+        &mut self,
+        buffer: &mut Buffer,
+        link: &mut Option<Link>,
+    ) -> std::io::Result<Received> {
         match &mut self.transport {
+            Transport::User { key, protocol: Protocol::Tcp, .. } => {
+                let stack = stack(link)?;
+                match buffer.fill(|memory| Ok((stack.read(*key, Protocol::Tcp, memory)?, ())))? {
+                    (0, ()) => Ok(Received::End),
+                    _ => Ok(Received::Data),
+                }
+            }
+            Transport::User { key, protocol: Protocol::Udp, .. } => {
+                let stack = stack(link)?;
+                let (fits, ()) =
+                    buffer.datagram(|memory| Ok((stack.read(*key, Protocol::Udp, memory)?, ())))?;
+                Ok(if fits { Received::Data } else { Received::TooLong })
+            }
             Transport::Tcp { stream, .. } => match buffer.fill(|memory| Ok((stream.read(memory)?, ())))? {
                 (0, ()) => Ok(Received::End),
                 _ => Ok(Received::Data),
@@ -202,24 +240,35 @@ impl Socket {
         }
     }
 
-    /// Queues a buffer, and sends what the kernel takes.
-    pub(crate) fn push(&mut self, data: Buffer) -> Result<(), Error> {
+    /// Queues a buffer, and sends what the stack takes.
+    pub(crate) fn push(&mut self, data: Buffer, link: &mut Option<Link>) -> Result<(), Error> {
         self.queued += data.len();
         self.queue.push_back(data);
-        if self.queue.len() == 1 { self.flush() } else { Ok(()) }
+        if self.queue.len() == 1 { self.flush(link) } else { Ok(()) }
     }
 
-    /// Sends as much as the kernel takes.
-    fn flush(&mut self) -> Result<(), Error> {
+    /// Sends as much as the stack takes.
+    fn flush(&mut self, link: &mut Option<Link>) -> Result<(), Error> {
         match &self.transport {
             Transport::Tcp { connected: true, .. } => self.write(),
+            Transport::User { connected: true, .. } => self.write_user(link),
             _ => Ok(()),
         }
     }
 
-    /// A connection was made, or failed to be, or takes more data: sends what the kernel takes.
-    pub(crate) fn writable(&mut self) -> Result<(), Error> {
+    /// A connection was made, or failed to be, or takes more data: sends what the stack takes.
+    pub(crate) fn writable(&mut self, link: &mut Option<Link>) -> Result<(), Error> {
         match &mut self.transport {
+            Transport::User { key, protocol: Protocol::Tcp, connected } => {
+                let stack = stack(link).map_err(connect_failed)?;
+                if !*connected {
+                    if let Some(error) = stack.error(*key) {
+                        return Err(connect_failed(error));
+                    }
+                    *connected = stack.is_connected(*key);
+                }
+                self.flush(link)
+            }
             // What waits to be sent shows as well whether there is a connection, and saves two system calls.
             Transport::Tcp { stream, connected: connected @ false } if self.queue.is_empty() => {
                 if let Some(error) = stream.take_error().map_err(connect_failed)? {
@@ -234,6 +283,31 @@ impl Socket {
             }
             Transport::Tcp { .. } => self.write(),
             _ => Ok(()),
+        }
+    }
+
+    fn write_user(&mut self, link: &mut Option<Link>) -> Result<(), Error> {
+        let Transport::User { key, .. } = self.transport else { return Ok(()) };
+        let failed = |source| Error::Io { what: "send", source };
+        let stack = stack(link).map_err(failed)?;
+        while let Some(first) = self.queue.front() {
+            match stack.write(key, &first[self.sent..]) {
+                Ok(n) => self.went(n),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(source) => return Err(failed(source)),
+            }
+        }
+        Ok(())
+    }
+
+    /// So much of the first buffer is sent.
+    fn went(&mut self, bytes: usize) {
+        let Some(first) = self.queue.front() else { return };
+        self.sent += bytes;
+        if self.sent == first.len() {
+            self.queued -= first.len();
+            self.sent = 0;
+            self.queue.pop_front();
         }
     }
 
@@ -261,6 +335,11 @@ impl Socket {
         }
         Ok(())
     }
+}
+
+/// The stack of a connection that is on one in user space: there is one.
+fn stack(link: &mut Option<Link>) -> std::io::Result<&mut crate::stack::user::Stack> {
+    link.as_mut().map(|l| &mut l.stack).ok_or_else(|| ErrorKind::NotConnected.into())
 }
 
 fn connect_failed(source: std::io::Error) -> Error {

@@ -15,6 +15,7 @@ use crate::core::{Shared, WAKE};
 use crate::notices::{self, Cores};
 use crate::remote::Redis;
 use crate::socket::Listener;
+use crate::stack::{self, Stack, link};
 use crate::{Core, Error, Function, Protocol, Store};
 
 /// How long a callback may take until [`Function::blocked`] is called, unless [`Vnf::set_callback_limit`] says otherwise.
@@ -34,6 +35,10 @@ pub struct Vnf {
     orchestrators: Vec<SocketAddr>,
     redis: Option<Redis>,
     stuck: Option<Stuck>,
+    /// `None`: what the environment says.
+    stack: Option<Stack>,
+    /// Of a stack in user space, the addresses of its servers.
+    served: Vec<(SocketAddr, Protocol)>,
 }
 
 /// The handler of a core whose callback does not return, and the time that counts as such.
@@ -55,7 +60,22 @@ impl Vnf {
             orchestrators: Vec::new(),
             redis: None,
             stuck: None,
+            stack: None,
+            served: Vec::new(),
         }
+    }
+
+    /// Chooses the stack that connections are on, before there are servers. Otherwise it is the one that the variable
+    /// [`STACK_VARIABLE`](crate::STACK_VARIABLE) of the environment says, or the kernel's.
+    pub fn set_stack(&mut self, stack: Stack) {
+        self.stack = Some(stack);
+    }
+
+    fn stack(&mut self) -> Result<&Stack, Error> {
+        if self.stack.is_none() {
+            self.stack = Some(stack::of_environment()?);
+        }
+        Ok(self.stack.get_or_insert_default())
     }
 
     /// How many event loops it will have.
@@ -96,7 +116,12 @@ impl Vnf {
     ) -> Result<(ServerId, SocketAddr), Error> {
         let mut bound = address;
         let mut listeners = Vec::new();
-        for _ in &self.cores {
+        if let Stack::User(user) = self.stack()?.clone() {
+            bound = user.check(&self.served, address, protocol)?;
+            self.served.push((bound, protocol));
+            listeners = self.cores.iter().map(|_| Listener::User(protocol)).collect();
+        }
+        for _ in listeners.len()..self.cores.len() {
             let listener = Listener::new(bound, protocol, interface).map_err(io("listen"))?;
             bound = listener.address().map_err(io("listen"))?;
             listeners.push(listener);
@@ -111,7 +136,7 @@ impl Vnf {
     /// Starts the loops, each on a thread of its own, pinned to a CPU that this process may use. `function` makes the function of each
     /// core, on that core's thread.
     pub fn start<F: Function>(
-        self,
+        mut self,
         function: impl Fn() -> F + Send + Sync + 'static,
     ) -> Result<Running, Error> {
         let function = Arc::new(function);
@@ -121,11 +146,15 @@ impl Vnf {
             .map(|_| Poll::new())
             .collect::<Result<_, _>>()
             .map_err(io("make an epoll set"))?;
-        let wakers = polls
+        let wakers: Vec<Arc<Waker>> = polls
             .iter()
-            .map(|p| Waker::new(p.registry(), WAKE))
+            .map(|p| Waker::new(p.registry(), WAKE).map(Arc::new))
             .collect::<Result<_, _>>()
             .map_err(io("make a waker"))?;
+        let links = match self.stack()?.clone() {
+            Stack::User(user) => link::open(&user, &self.served, &wakers)?.into_iter().map(Some).collect(),
+            Stack::Kernel => polls.iter().map(|_| None).collect::<Vec<_>>(),
+        };
         let stop = Arc::new(Stop { asked: AtomicBool::new(false), wakers });
         let mut running = Running { stop: stop.clone(), threads: Vec::new() };
         let cpus = usable_cpus();
@@ -149,8 +178,8 @@ impl Vnf {
             });
             running.threads.push(thread.map_err(io("start a thread"))?);
         }
-        let cores = self.cores.into_iter().zip(polls).zip(notices).enumerate();
-        for (n, ((listeners, poll), notices)) in cores {
+        let cores = self.cores.into_iter().zip(polls).zip(notices).zip(links).enumerate();
+        for (n, (((listeners, poll), notices), link)) in cores {
             let shared = Shared {
                 store: self.store.clone(),
                 notices,
@@ -158,6 +187,7 @@ impl Vnf {
                 limit: self.limit,
                 busy: busy[n].clone(),
                 epoch,
+                link,
             };
             let (function, stop) = (function.clone(), EndAll(stop.clone()));
             let cpu = cpus.get(n % cpus.len().max(1)).copied();
@@ -181,7 +211,7 @@ impl Vnf {
 #[derive(Debug)]
 struct Stop {
     asked: AtomicBool,
-    wakers: Vec<Waker>,
+    wakers: Vec<Arc<Waker>>,
 }
 
 impl Stop {

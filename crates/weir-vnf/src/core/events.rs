@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Token};
 
-use super::{Connection, Core, LISTENERS, REMOTE, WAKE};
+use super::{Connection, Core, DEVICE, LISTENERS, REMOTE, WAKE};
 use crate::remote::Remote;
 use crate::remote::wire::Reply;
 use crate::socket::{Listener, Received, Transport};
-use crate::{BUFFER_SIZE, Buffer, Error, Function, ServerId};
+use crate::stack::link::Link;
+use crate::stack::user::Ready;
+use crate::{BUFFER_SIZE, Buffer, Error, Function, Protocol, ServerId};
 
 /// Buffers read from one connection before the others have their turn, and connections accepted at once.
 const TURN: usize = 32;
@@ -43,8 +45,42 @@ impl<F: Function> Core<F> {
                 }
                 self.report(function);
             }
+            self.work_link(function);
         }
+        self.end_link();
         Ok(())
+    }
+
+    /// Reads frames of a stack in user space, hands on what came of them, and sends what there is to send.
+    fn work_link(&mut self, function: &mut F) {
+        let Some(link) = &mut self.link else { return };
+        link.receive();
+        while let Some(ready) = self.link.as_mut().and_then(|l| l.stack.ready()) {
+            match ready {
+                Ready::Server(server) => self.accept(function, server),
+                Ready::Connection { owner, readable, writable } => {
+                    if writable {
+                        self.writable(function, Token(owner));
+                    }
+                    if readable {
+                        self.readable(function, Token(owner), true);
+                    }
+                }
+            }
+            self.report(function);
+        }
+        self.link.iter_mut().for_each(Link::flush);
+    }
+
+    /// The function ends, and with it the connections of a stack in user space.
+    fn end_link(&mut self) {
+        let Some(link) = &mut self.link else { return };
+        for (_, socket) in &self.sockets {
+            if let Transport::User { key, protocol, .. } = socket.transport {
+                link.stack.close(key, protocol);
+            }
+        }
+        link.flush();
     }
 
     /// How long nothing needs to be done, if nothing happens.
@@ -52,9 +88,11 @@ impl<F: Function> Core<F> {
         if !self.again.is_empty() || !self.later.is_empty() {
             return Some(Duration::ZERO);
         }
-        let next = self.remote.as_ref()?.next()?;
+        let next = self.remote.as_ref().and_then(Remote::next);
         // The kernel counts in milliseconds, and rounds up.
-        Some(next.saturating_duration_since(Instant::now()))
+        let remote = next.map(|next| next.saturating_duration_since(Instant::now()));
+        let link = self.link.as_ref().and_then(Link::wait);
+        remote.into_iter().chain(link).min()
     }
 
     /// Sends the commands that callbacks have asked for, all at once, and hands on what became of earlier ones.
@@ -99,6 +137,9 @@ impl<F: Function> Core<F> {
         } else if token == REMOTE {
             // It is read with the rest of its work, once a round.
             self.remote.iter_mut().for_each(Remote::set_readable);
+        } else if token == DEVICE {
+            // Likewise.
+            self.link.iter_mut().for_each(Link::set_readable);
         } else if token.0 >= LISTENERS {
             self.accept(function, ServerId(token.0 - LISTENERS));
         } else if let Some(socket) = self.sockets.get(token.0) {
@@ -115,14 +156,20 @@ impl<F: Function> Core<F> {
     fn accept(&mut self, function: &mut F, server: ServerId) {
         for _ in 0..TURN {
             let accepted = match &self.listeners[server.0] {
-                Listener::Tcp(listener) => listener.accept(),
-                Listener::Udp(_) => return self.datagrams(function, server),
+                Listener::Tcp(listener) => {
+                    listener.accept().map(|(stream, _)| Transport::Tcp { stream, connected: true })
+                }
+                Listener::User(Protocol::Tcp) => {
+                    let Some(link) = &mut self.link else { return };
+                    let Some((key, _)) = link.stack.accept(server) else { return };
+                    Ok(Transport::User { key, protocol: Protocol::Tcp, connected: true })
+                }
+                Listener::Udp(_) | Listener::User(_) => return self.datagrams(function, server),
             };
             match accepted {
-                Ok((stream, _)) => {
+                Ok(transport) => {
                     // A connection that cannot be watched is refused by dropping it.
-                    if let Ok(connection) = self.add(Transport::Tcp { stream, connected: true }, Some(server))
-                    {
+                    if let Ok(connection) = self.add(transport, Some(server)) {
                         self.call(function, Some(connection), |f, core| f.accept(core, connection, server));
                     }
                 }
@@ -141,9 +188,13 @@ impl<F: Function> Core<F> {
     /// Reads datagrams of a server's peers.
     fn datagrams(&mut self, function: &mut F, server: ServerId) {
         for _ in 0..TURN {
-            let Listener::Udp(socket) = &self.listeners[server.0] else { return };
             let mut buffer = Buffer::new();
-            match buffer.datagram(|memory| socket.recv_from(memory)) {
+            let received = match (&self.listeners[server.0], &mut self.link) {
+                (Listener::Udp(socket), _) => buffer.datagram(|memory| socket.recv_from(memory)),
+                (_, Some(link)) => buffer.datagram(|memory| link.stack.receive_from(server, memory)),
+                _ => return,
+            };
+            match received {
                 Ok((fits, from)) => {
                     // A datagram for which there is no place is lost, as others are.
                     let Ok(connection) = self.peer(function, server, from) else { continue };
@@ -188,12 +239,12 @@ impl<F: Function> Core<F> {
     fn read(&mut self, function: &mut F, connection: Connection, all: bool) {
         for _ in 0..TURN {
             // The callback of the last buffer may have closed the connection.
-            let Ok(socket) = self.socket(connection) else { return };
+            let Ok((socket, link)) = self.parts(connection) else { return };
             if !socket.is_readable() {
                 return;
             }
             let mut buffer = Buffer::new();
-            match socket.receive(&mut buffer) {
+            match socket.receive(&mut buffer, link) {
                 Ok(Received::Data) => {
                     let empty = !all && buffer.len() < BUFFER_SIZE && socket.is_stream();
                     self.call(function, Some(connection), |f, core| f.read(core, connection, buffer));
@@ -234,7 +285,7 @@ impl<F: Function> Core<F> {
     fn writable(&mut self, function: &mut F, token: Token) {
         let Some(socket) = self.sockets.get_mut(token.0) else { return };
         let waited = !socket.is_flushed();
-        let outcome = socket.writable();
+        let outcome = socket.writable(&mut self.link);
         let (done, generation) = (socket.closing && socket.is_flushed(), socket.generation);
         let connection = self.name(token.0, generation);
         match outcome {
