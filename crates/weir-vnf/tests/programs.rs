@@ -6,6 +6,7 @@ mod examples;
 mod port;
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use examples::{Host, Lan};
 
@@ -49,4 +50,30 @@ fn the_reverse_proxy_on_a_stack_in_user_space() {
 #[test]
 fn the_load_balancer() {
     examples::balancer(&program("vnf-balancer"));
+}
+
+/// Two stacks in user space on the two ends of shared memory: no packet of theirs is seen by the kernel.
+#[test]
+fn stacks_in_user_space_on_shared_memory() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let socket = folder.path().join("memif.sock");
+    let stack = |more: &str, address: &str| {
+        format!("user,device=memif:{}{more},address={address}/24", socket.display())
+    };
+    let mut c = Command::new(program("vnf-c"));
+    c.args(["7000", "10.9.0.2"]).env("WEIR_VNF_STACK", stack("?role=master", "10.9.0.2"));
+    let mut c = c.spawn().expect("C was built");
+    // C answers the first request as B would.
+    let run = || {
+        let mut a = Command::new(program("vnf-a"));
+        a.args(["7000", "8", "1", "10.9.0.2"]).env("WEIR_VNF_STACK", stack("", "10.9.0.3"));
+        a.output().expect("A was built").stdout == b"1 right answers\n"
+    };
+    let answered = (0..50).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        run()
+    });
+    let _ = c.kill();
+    let _ = c.wait();
+    assert!(answered);
 }

@@ -210,7 +210,7 @@ pub fn balancer(program: &Path) {
     let (port, replica_port) = (free_port(), free_port());
     let [a, b, c] = [2, 3, 4].map(|n| Ipv4Addr::new(127, 0, 0, n));
     [a, b, c].iter().for_each(|address| replica(*address, replica_port));
-    let _balancer = Server::start(program, &[port, replica_port, orchestrator_port]);
+    let _balancer = Server::start(&Host::this(), program, &[&port, &replica_port, &orchestrator_port]);
     assert_eq!(replica_of(port), "", "there is no replica yet");
     let mut follower = {
         let (mut stream, _) = orchestrator.accept().expect("it asks");
