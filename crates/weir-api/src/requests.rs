@@ -48,8 +48,14 @@ pub struct RequestFinding {
 pub struct ModuleAddress {
     /// The module.
     pub name: String,
-    /// Its address, which is no other's: all protocols and ports of it are the module's.
+    /// Its address, which is no other's, unless there are `ports`: else all protocols and ports of it are the module's.
     pub address: String,
+    /// Of an address that others share: the ports that are the module's, the first and the last, as `20000-20015`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports: Option<String>,
+    /// The protocols of these ports: `tcp`, `udp`, or `all`, which is both, and echoes of ICMP with identifiers that are such ports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocols: Option<String>,
     /// If it runs in a sandbox behind an enforcer: the kind of function that it is, `process` for example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,

@@ -23,6 +23,8 @@ pub(crate) struct Placed {
     pub module: Module,
     /// What stands for it, if it is not known what it does.
     pub unknown: Option<NodeId>,
+    /// Others have ports of its address.
+    pub shared: bool,
 }
 
 /// The party that asks for processing.
@@ -40,7 +42,9 @@ impl World {
     /// Checks each module of the request against the policy for who asks: one answer a module. What comes to a module and goes over links
     /// counts where it leaves the modules; modules that are linked may send from each other's addresses.
     pub fn security(&self, party: &Party, policy: &Policy, limits: Limits) -> Vec<Answer> {
-        let all: Vec<IpPrefix> = self.modules.iter().map(|m| m.own).chain(party.modules.clone()).collect();
+        // Of an address that is shared, not all agreed.
+        let own = self.modules.iter().filter(|m| !m.shared).map(|m| m.own);
+        let all: Vec<IpPrefix> = own.chain(party.modules.clone()).collect();
         // What becomes of packets that left a module is not its doing.
         let mut net = self.net.clone();
         for output in self.modules.iter().flat_map(|m| &m.module.outputs) {

@@ -533,7 +533,7 @@ fn proof(
             format!("proof{number}").parse().ok()
         };
         match &mut sap.kind {
-            SapKind::Interface { interface: InterfaceSap { if_name } }
+            SapKind::Interface { interface: InterfaceSap { if_name, .. } }
             | SapKind::Vlan { vlan: VlanSap { if_name: Some(if_name), .. } } => {
                 if let Some(name) = another(if_name.as_str()) {
                     *if_name = name;

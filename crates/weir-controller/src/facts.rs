@@ -67,6 +67,11 @@ pub(crate) fn no_place(domain: &Domain, graph: &str, sap: &Sap) -> Option<NoPlac
         (!there).then_some(NoPlace::NoAddress(ip))
     };
     match &sap.kind {
+        // Which ports of an address are taken, the node says when it gets the graph.
+        SapKind::Interface { interface: i } if i.share.is_some() => {
+            let there = domain.endpoints.iter().any(|e| e.interface == i.if_name.as_str());
+            (!there).then(|| NoPlace::NoInterface(i.if_name.to_string()))
+        }
         SapKind::Interface { interface: i } => interface(i.if_name.as_str(), None),
         SapKind::Vlan { vlan: VlanSap { if_name: Some(name), vlan_id } } => {
             interface(name.as_str(), Some(vlan_id.get()))

@@ -5,6 +5,7 @@ mod common;
 use common::{engine, received, send, settle};
 use weir_engine::Engine;
 use weir_io::memory::MemoryPort;
+use weir_net::EtherAddr;
 use weir_net::build::{self, tag_vlan};
 use weir_switch::lsi0::{Base, lsi0};
 
@@ -106,6 +107,84 @@ fn what_comes_for_a_graph_that_is_not_there_yet_waits_for_it_in_order() {
     settle(&mut engine);
     engine.write("lsi0", "lsi.change", "+ 8 g7/in g7/out hold").unwrap();
     assert_eq!(engine.read("lsi0", "lsi.came").unwrap(), "g7/in 1 0\ng25/in 301 0\n");
+}
+
+const SHARED: [u8; 4] = [10, 0, 0, 9];
+const HOST: [u8; 4] = [192, 0, 2, 1];
+
+/// What comes for a port of the shared address.
+fn to_port(port: u16) -> Vec<u8> {
+    build::udp4((HOST.into(), 53), (SHARED.into(), port), b"text")
+}
+
+#[test]
+fn an_address_is_shared_by_its_ports() {
+    let (mut engine, mut far) = engine(&["a"]);
+    engine.load("lsi0", SWITCH, "t").unwrap();
+    // Each graph is as `weir_switch::config` has it, and counts what it gets.
+    for (name, share) in [("left", "10.0.0.9:100-199"), ("right", "10.0.0.9:200-299")] {
+        let config = format!(
+            "FromLink({name}/in) -> s :: SharedAddress({share}) -> c :: Counter -> Discard;\n\
+             Idle -> [1] s; s [1] -> ToLink({name}/out);"
+        );
+        engine.load(name, &config, "t").unwrap();
+    }
+    echo(&mut engine, "rest");
+    let change = |engine: &mut Engine, text: &str| engine.write("lsi0", "lsi.change", text);
+    change(
+        &mut engine,
+        "+ 10.0.0.9:100-199 left/in left/out\n+ 10.0.0.9:200-299 right/in right/out\n+ - rest/in rest/out",
+    )
+    .unwrap();
+    let refused = change(&mut engine, "+ 10.0.0.9:150-150/udp rest/in rest/out").unwrap_err();
+    assert!(refused.contains("already"), "{refused}");
+    let error_about = |port: u16| {
+        let sent = build::udp4((SHARED.into(), port), (HOST.into(), 53), b"text");
+        let body = [&[3, 3, 0, 0, 0, 0, 0, 0][..], &sent[14..]].concat();
+        build::ethernet(
+            EtherAddr([2; 6]),
+            EtherAddr([4; 6]),
+            0x0800,
+            &build::ipv4(HOST.into(), SHARED.into(), 1, &body),
+        )
+    };
+    let mut fragment = to_port(100);
+    fragment[20] = 0x20;
+    let other = build::udp4((HOST.into(), 53), ([10, 0, 0, 8].into(), 100), b"text");
+    let asks = build::arp(1, (EtherAddr([4; 6]), HOST.into()), (EtherAddr([0; 6]), SHARED.into()));
+    let frames = [
+        to_port(100),
+        to_port(199),
+        to_port(200),
+        to_port(300),
+        error_about(205),
+        error_about(99),
+        fragment,
+        other.clone(),
+        asks,
+    ];
+    send(&mut far[0], frames);
+    settle(&mut engine);
+    let mut got = received(&mut far[0]);
+    got.sort_by_key(Vec::len);
+    let answer = build::arp(
+        2,
+        ("02:c4:0a:00:00:09".parse().unwrap(), SHARED.into()),
+        (EtherAddr([4; 6]), HOST.into()),
+    );
+    assert_eq!(got, [answer, other], "the question is answered, and other addresses are the other graph's");
+    assert_eq!(
+        (engine.read("left", "c.count").unwrap(), engine.read("right", "c.count").unwrap()),
+        ("2".into(), "2".into())
+    );
+    let drops = engine.status("lsi0").unwrap().drops["lsi"].clone();
+    assert_eq!((drops["WrongPort"], drops["Fragment"]), (2, 1), "{drops:?}");
+    // What is another's is free when that has gone.
+    change(&mut engine, "- 10.0.0.9:100-199\n+ 10.0.0.9:150-150/udp rest/in rest/out\n- -").unwrap();
+    send(&mut far[0], [to_port(150), to_port(151)]);
+    settle(&mut engine);
+    assert_eq!(received(&mut far[0]), [to_port(150)]);
+    assert!(engine.read("lsi0", "lsi.points").unwrap().contains("10.0.0.9:150-150/udp rest/in rest/out"));
 }
 
 #[test]

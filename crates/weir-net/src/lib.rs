@@ -11,6 +11,7 @@ mod describe;
 mod fields;
 mod flow;
 mod headers;
+pub mod share;
 mod view;
 mod wireguard;
 
@@ -19,6 +20,7 @@ pub use describe::{describe, describe_ip};
 pub use fields::{Fields, frame_fields, ip_fields};
 pub use flow::FlowKey;
 pub use headers::{Headers, Network, without_transport_checksum};
+pub use share::{NoPortShare, PortShare, Protocols};
 pub use view::{Arp, Ethernet, HeaderError, Icmp, Ipv4, Ipv6, Tcp, Udp, Vlan};
 pub use wireguard::{NoWireGuardKey, WireGuardKey};
 

@@ -509,11 +509,12 @@ fn refuse_conflicts(view: &View, graphs: &mut Compiled) {
     {
         let new: BTreeSet<&str> = graphs.iter().flatten().map(|g| g.id.as_str()).collect();
         let points = || graphs.iter().flatten().flat_map(|g| &g.attachments);
-        let wanted: HashSet<_> = points().map(|p| (&p.interface, p.vlan, p.tunnel)).collect();
+        let place = |p: &AccessPoint| (p.vlan, p.tunnel, p.share.map(|s| s.address()));
+        let wanted: HashSet<_> = points().map(|p| (&p.interface, place(p))).collect();
         let interfaces: HashSet<&String> = points().map(|p| &p.interface).collect();
         let hosts: HashSet<&String> = points().flat_map(|p| &p.host).map(|h| &h.name).collect();
         let meets = |p: &AccessPoint| {
-            wanted.contains(&(&p.interface, p.vlan, p.tunnel))
+            wanted.contains(&(&p.interface, place(p)))
                 || hosts.contains(&p.interface)
                 || p.host.as_ref().is_some_and(|h| interfaces.contains(&h.name))
         };
@@ -560,15 +561,29 @@ impl Taken {
         }
     }
 
+    /// Those that have some of the same ports of an address.
+    fn sharing(&self, device: &str, part: Part) -> Vec<&Attachment> {
+        let Part::Ports(share) = part else { return Vec::new() };
+        let same = |((d, p), _): &(&(String, Part), &Attachment)| {
+            d == device && matches!(p, Part::Ports(p) if p.overlaps(&share))
+        };
+        self.places.iter().filter(same).map(|(_, a)| a).collect()
+    }
+
     /// Those that may be in the way of others.
     fn near(&self, own: &[Attachment]) -> Vec<&Attachment> {
         let near = |a: &Attachment| {
             let device = device(a);
             let on_it = self.interfaces.get(&device);
+            let shared = self.sharing(&device, a.part);
             [self.places.get(&(device, a.part)), on_it]
+                .into_iter()
+                .flatten()
+                .chain(shared)
+                .collect::<Vec<_>>()
         };
         // Each once.
-        let found = own.iter().flat_map(near).flatten().map(|a| ((device(a), a.part), a));
+        let found = own.iter().flat_map(near).map(|a| ((device(a), a.part), a));
         found.collect::<BTreeMap<_, _>>().into_values().collect()
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use weir_api::plan::Choice;
 use weir_model::graph::{Function, ServiceGraph, Start};
 use weir_model::template::Template;
+use weir_net::PortShare;
 use weir_switch::compile::{CompileError, FunctionNames, GraphPlan, Names};
 use weir_switch::config::Compiled;
 use weir_switch::lsi0::{Attachment, Base, HostInterface, Part, Tunnel};
@@ -84,6 +85,9 @@ pub struct AccessPoint {
     /// Tunnel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<Tunnel>,
+    /// Ports of an address on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<PortShare>,
     /// Interface that the host gets for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostInterface>,
@@ -128,11 +132,13 @@ pub struct PublicHandler {
 impl From<Attachment> for AccessPoint {
     fn from(a: Attachment) -> AccessPoint {
         let (vlan, tunnel) = match a.part {
-            Part::Rest => (None, None),
+            Part::Rest | Part::Ports(_) => (None, None),
             Part::Vlan(id) => (Some(id), None),
             Part::Tunnel(tunnel) => (None, Some(tunnel)),
         };
+        let share = if let Part::Ports(share) = a.part { Some(share) } else { None };
         AccessPoint {
+            share,
             element: a.element,
             sap: a.sap,
             interface: a.base.to_string(),
@@ -146,13 +152,23 @@ impl From<Attachment> for AccessPoint {
 }
 
 impl AccessPoint {
+    /// Which packets of its LSI-0 are its own.
+    pub fn part(&self) -> Part {
+        match (self.tunnel, self.vlan, self.share) {
+            (Some(tunnel), ..) => Part::Tunnel(tunnel),
+            (_, Some(vlan), _) => Part::Vlan(vlan),
+            (.., Some(share)) => Part::Ports(share),
+            (None, None, None) => Part::Rest,
+        }
+    }
+
     /// As LSI-0 wants it.
     fn attachment(&self, graph: &str) -> Attachment {
         let base = Base::of_name(&self.interface, self.host.as_ref());
         Attachment {
             element: self.element.clone(),
             base: base.unwrap_or_else(|| Base::Interface(self.interface.clone())),
-            part: self.tunnel.map_or_else(|| self.vlan.map_or(Part::Rest, Part::Vlan), Part::Tunnel),
+            part: self.part(),
             to_graph: self.to_graph.clone(),
             from_graph: self.from_graph.clone(),
             sap: self.sap.clone(),

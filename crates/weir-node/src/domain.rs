@@ -155,6 +155,8 @@ fn describe(
                 });
                 match part {
                     Part::Vlan(vlan) => end.vlans.push(VlanUse { vlan, graph: a.graph.clone() }),
+                    // The rest of the interface is free.
+                    Part::Ports(_) => {}
                     _ => end.graph = Some(a.graph.clone()),
                 }
             }

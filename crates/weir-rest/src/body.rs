@@ -5,7 +5,7 @@ use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderMap, StatusCode, header};
 use weir_api::problem::{Mistake, Problem};
-use weir_model::graph::{MAX_BODY, ServiceGraph};
+use weir_model::graph::{MAX_BODY, Sap, SapKind, ServiceGraph};
 
 /// Most bytes of a list of documents.
 pub const MAX_LIST: usize = 64 << 20;
@@ -40,11 +40,23 @@ impl From<ServiceGraph> for Document {
     }
 }
 
-/// Scripts of their own are for graphs of the operator: what those of tenants do is to be proved first.
+/// Scripts of their own are for graphs of the operator, and so are ports of addresses that others share: what those of tenants do is to be proved
+/// first.
 ///
 /// # Errors
-/// A function has one.
+/// A function has one, or an access point is one.
 pub fn without_scripts(graph: &ServiceGraph) -> Result<(), Problem> {
+    let share = |s: &Sap| matches!(&s.kind, SapKind::Interface { interface } if interface.share.is_some());
+    if let Some(i) = graph.saps.iter().position(share) {
+        let mistake = Mistake {
+            path: format!("sffg.saps[{i}].interface.share"),
+            message: "ports of an address are an access point, and the graph is a tenant's".into(),
+            help: "ask for them by 'weir request', which says which are free".into(),
+            ..Mistake::default()
+        };
+        let text = "only an operator may share addresses among graphs";
+        return Err(Problem::new(StatusCode::FORBIDDEN, text).with([mistake]));
+    }
     let Some((i, f)) = graph.functions.iter().enumerate().find(|(_, f)| f.click.is_some()) else {
         return Ok(());
     };

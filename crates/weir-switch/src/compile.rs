@@ -266,7 +266,8 @@ impl Compiler<'_> {
         };
         Ok(match &sap.kind {
             SapKind::Interface { interface } => {
-                (Base::Interface(interface.if_name.as_str().to_owned()), Part::Rest)
+                let part = interface.share.map_or(Part::Rest, |share| Part::Ports(share.0));
+                (Base::Interface(interface.if_name.as_str().to_owned()), part)
             }
             SapKind::Vlan { vlan } => {
                 let name = vlan.if_name.as_ref();

@@ -6,6 +6,7 @@ use std::ops::Range;
 use weir_model::graph::FunctionState;
 
 use crate::compile::{FunctionPlan, GraphPlan, Port, PortEnd};
+use crate::lsi0::Part;
 use crate::{direct, function};
 
 /// A plan, and the configuration that the data plane runs of it.
@@ -46,9 +47,17 @@ pub fn configuration(plan: &GraphPlan) -> Configuration {
     let mut text = String::new();
     for a in &plan.attachments {
         let (name, to, from) = (&a.element, &a.to_graph, &a.from_graph);
+        // What is another graph's neither comes in nor leaves.
+        let (inward, outward) = match a.part {
+            Part::Ports(share) => (
+                format!("{name}_share :: SharedAddress({share}) -> "),
+                format!("[1] {name}_share;\n{name}_share [1] -> "),
+            ),
+            _ => (String::new(), String::new()),
+        };
         _ = writeln!(
             text,
-            "{name}_in :: FromLink({to}) -> {name} :: Counter;\n{name}_out :: Counter -> ToLink({from});"
+            "{name}_in :: FromLink({to}) -> {inward}{name} :: Counter;\n{name}_out :: Counter -> {outward}ToLink({from});"
         );
     }
     let mut functions = Vec::new();

@@ -1,9 +1,10 @@
 //! LSI-0: the switch between what the node is joined to and the graphs (COMPOSER paper, section 5.2).
 //!
 //! Each service access point of a graph is a part of what comes by something that several graphs may share, its [`Base`]: an interface,
-//! one VLAN of it, one tunnel of those at an address; or an interface of the host that the node makes for this graph. LSI-0 looks at
+//! one VLAN of it, ports of an address on it, one tunnel of those at an address; or an interface of the host that the node makes for this graph. LSI-0 looks at
 //! nothing but the interface and the VLAN tag, or the tunnel's other end and its number, so tenants cannot reach each other through
-//! it, whatever addresses they use. It takes tags and outer headers off what arrives, and puts them on what leaves: a graph sees none, and
+//! it, whatever addresses they use. Where tenants share an address, it looks at that address and the port, and each graph has an element before it (`SharedAddress`)
+//! that is proved to let through nothing else, in both directions. It takes tags and outer headers off what arrives, and puts them on what leaves: a graph sees none, and
 //! cannot write one.
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use weir_model::graph::VXLAN_PORT;
-use weir_net::WireGuardKey;
+use weir_net::{PortShare, WireGuardKey};
 
 use crate::hash::hash;
 
@@ -75,6 +76,8 @@ pub enum Part {
     Vlan(u16),
     /// Those of a tunnel.
     Tunnel(Tunnel),
+    /// Those of ports of an address.
+    Ports(PortShare),
 }
 
 /// A tunnel among those at an address.
@@ -127,13 +130,23 @@ pub fn conflicts<'a>(attachments: impl IntoIterator<Item = &'a Attachment>) -> V
         let device = a.base.device();
         let alone = matches!(a.base, Base::Host(_));
         let other = devices.get(&device).filter(|(other, _)| alone || *other).map(|(_, graph)| *graph);
-        let holder = taken.insert((device.clone(), a.part), &a.graph).or(other);
+        let near = shared(&taken, &device, a.part);
+        let holder = taken.insert((device.clone(), a.part), &a.graph).or(near).or(other);
         devices.entry(device).or_insert((alone, &a.graph));
         if let Some(holder) = holder {
             found.push(Conflict { what: a.place(), holder: holder.to_owned(), other: a.graph.clone() });
         }
     }
     found
+}
+
+/// Who has some of the same ports of an address already.
+fn shared<'a>(taken: &BTreeMap<(String, Part), &'a str>, device: &str, part: Part) -> Option<&'a str> {
+    let Part::Ports(share) = part else { return None };
+    let same = |((d, p), _): &(&(String, Part), &&str)| {
+        d == device && matches!(p, Part::Ports(p) if p.overlaps(&share))
+    };
+    taken.iter().find(same).map(|(_, graph)| *graph)
 }
 
 /// The element of LSI-0 that has the access points.
@@ -286,18 +299,22 @@ impl fmt::Display for Part {
             Part::Vlan(id) => write!(f, "{id}"),
             Part::Tunnel(Tunnel { remote, id: Some(id) }) => write!(f, "{remote}/{id}"),
             Part::Tunnel(Tunnel { remote, id: None }) => write!(f, "{remote}/-"),
+            Part::Ports(share) => write!(f, "{share}"),
         }
     }
 }
 
 /// No part has that text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no VLAN and no tunnel is written so")]
+#[error("no VLAN, no tunnel and no ports are written so")]
 pub struct NoPart;
 
 impl FromStr for Part {
     type Err = NoPart;
     fn from_str(text: &str) -> Result<Part, NoPart> {
+        if text.contains(':') {
+            return text.parse().map(Part::Ports).map_err(|_| NoPart);
+        }
         let Some((remote, id)) = text.split_once('/') else {
             return match text {
                 "-" => Ok(Part::Rest),
@@ -327,6 +344,7 @@ impl Attachment {
             Part::Tunnel(Tunnel { remote, id: None }) => {
                 format!("the GRE tunnel without key to {remote} at ")
             }
+            Part::Ports(share) => format!("{share} at "),
             Part::Rest => String::new(),
         };
         match &self.base {

@@ -142,6 +142,8 @@ mod tests {
 
     fn kept() -> Kept {
         let module = |name: &str, sandbox: Option<&str>| ModuleAddress {
+            ports: None,
+            protocols: None,
             name: name.into(),
             address: "10.0.0.9".into(),
             sandbox: sandbox.map(str::to_owned),
@@ -155,7 +157,7 @@ mod tests {
             modules: vec![module("a", None), module("b", Some("process"))],
             findings: Vec::new(),
         };
-        let access = Access { if_name: "lan".into(), vlan: None };
+        let access = Access { if_name: "lan".into(), vlan: None, share: None };
         Kept { answer, request: String::new(), access, since: 100 }
     }
 

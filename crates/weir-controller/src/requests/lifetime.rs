@@ -29,7 +29,7 @@ mod tests {
             modules: Vec::new(),
             findings: Vec::new(),
         };
-        let access = Access { if_name: "lan".into(), vlan: None };
+        let access = Access { if_name: "lan".into(), vlan: None, share: None };
         Kept { answer, request: String::new(), access, since: 0 }
     }
 

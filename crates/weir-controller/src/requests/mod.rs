@@ -10,6 +10,7 @@ pub mod offer;
 pub mod prove;
 pub mod rates;
 pub mod sandbox;
+pub mod shares;
 pub mod stock;
 #[cfg(test)]
 mod tests;
@@ -138,7 +139,7 @@ impl Controller {
     async fn proved(
         &self,
         offer: &Arc<Offer>,
-        request: &Arc<Request>,
+        (text, request): (&str, &Arc<Request>),
         owner: Option<&Owner>,
     ) -> Result<Proved, Problem> {
         let view = self.view();
@@ -154,7 +155,12 @@ impl Controller {
             registered: known.map(|o| o.registered.clone()).unwrap_or_default(),
             modules: modules.map(weir_model::value::IpPrefix::host).collect(),
         };
-        let (candidates, against) = self.candidates(offer, &view);
+        let (mut candidates, against) = self.candidates(offer, &view, request.share);
+        for candidate in &mut candidates {
+            if let Some(share) = candidate.access.share {
+                candidate.request = Some(with_scripts(&shares::filled(text, share), offer)?);
+            }
+        }
         let against = against.into_iter().map(|(name, why)| on(&name, "", why)).collect();
         let (offer, request) = (offer.clone(), request.clone());
         let proving =
@@ -170,7 +176,7 @@ impl Controller {
         let offer = self.offer()?;
         let _turn = self.asking.turn(who(owner), offer.rate).await?;
         let request = read(text, &offer)?;
-        Ok(answer(&self.proved(&offer, &request, owner).await?, owner, None))
+        Ok(answer(&self.proved(&offer, (text, &request), owner).await?, owner, None))
     }
 
     /// Proves a request and runs it. To be run to its end.
@@ -196,7 +202,7 @@ impl Controller {
                 let text = format!("a lifetime of {lifetime} seconds: it is 1 to {}", offer.longest);
                 return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, text));
             }
-            let proved = self.proved(&offer, &request, owner).await?;
+            let proved = self.proved(&offer, (text, &request), owner).await?;
             // What was proved has to be what is there.
             if Arc::ptr_eq(&offer, &self.offer()?) && self.is_as_proved(&offer, &proved) {
                 return self.start(text, &proved, by, lifetime).await;
@@ -286,6 +292,17 @@ impl Controller {
 
 /// A request with the scripts of its images.
 fn read(text: &str, offer: &Offer) -> Result<Arc<Request>, Problem> {
+    // One that shares an address has words for what it does not know yet.
+    if let Some(example) = shares::example(weir_net::Protocols::All) {
+        let filled = shares::filled(text, example);
+        if filled != text && Request::parse(&filled).is_ok_and(|r| r.share.is_some()) {
+            return with_scripts(&filled, offer);
+        }
+    }
+    with_scripts(text, offer)
+}
+
+fn with_scripts(text: &str, offer: &Offer) -> Result<Arc<Request>, Problem> {
     let request = stock::with_scripts(Request::parse(text)?, &offer.images);
     let refused =
         |list| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "the request cannot be run").with(list);
@@ -298,7 +315,10 @@ fn who(owner: Option<&Owner>) -> &str {
 }
 
 fn answer(proved: &Proved, owner: Option<&Owner>, until: Option<u64>) -> RequestAnswer {
+    let share = proved.access.share;
     let module = |(name, a): &(String, std::net::IpAddr)| ModuleAddress {
+        ports: share.map(|s| format!("{}-{}", s.ports().0, s.ports().1)),
+        protocols: share.map(|s| s.protocols().to_string()),
         name: name.clone(),
         address: a.to_string(),
         sandbox: proved.sandboxes.get(name).map(|s| s.kind.to_owned()),

@@ -11,6 +11,8 @@ use weir_model::graph::Start;
 use weir_model::request::{Module, Request};
 use weir_model::template::Template;
 use weir_model::value::IpPrefix;
+use weir_net::PortShare;
+use weir_net::share::module_mac;
 use weir_plan::Classes;
 
 use super::offer::Access;
@@ -53,6 +55,8 @@ pub struct Place<'a> {
     pub classes: &'a Classes,
     /// The images.
     pub images: &'a BTreeMap<String, Template>,
+    /// If there is one module, and others have its address too: its ports.
+    pub share: Option<PortShare>,
 }
 
 /// What device an element takes packets from, or gives them to.
@@ -113,8 +117,7 @@ pub(super) fn too_many(name: &str, n: usize) -> String {
 
 /// The Ethernet address of a module: one of its own, by its IP address.
 pub(super) fn mac(address: Ipv4Addr) -> String {
-    let [a, b, c, d] = address.octets();
-    format!("02:c4:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
+    module_mac(address).to_string()
 }
 
 /// A module that is a script.
@@ -220,7 +223,8 @@ pub fn runs(
     let (answered, rest) = (macs.join(", "), patterns.len());
     patterns.push("-".into());
     let answer =
-        if macs.is_empty() { "Discard".to_owned() } else { format!("ARPResponder({answered}) -> out_0") };
+        // Who has an address that several share, the switch before them says.
+        if macs.is_empty() || place.share.is_some() { "Discard".to_owned() } else { format!("ARPResponder({answered}) -> out_0") };
     let script = format!(
         "in_0 -> frames :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);\n\
          frames [0] -> {answer};\n\
@@ -231,7 +235,7 @@ pub fn runs(
          to [{rest}] -> Discard;\n{inside}",
         patterns.join(", "),
         gateway = place.gateway,
-        mac = mac(first),
+        mac = place.share.map_or_else(|| mac(first), |s| s.mac().to_string()),
     );
     Ok(Runs { script, sandboxes, start: request.start, idle: request.idle })
 }
@@ -272,7 +276,11 @@ fn joined(
 /// The graph that runs it.
 pub fn graph(id: &str, tenant: Option<&str>, node: &str, access: &Access, runs: &Runs) -> Value {
     let sap = match access.vlan {
-        None => json!({ "id": "net", "type": "interface", "interface": { "if-name": access.if_name } }),
+        None => {
+            let mut interface = json!({ "if-name": access.if_name });
+            access.share.into_iter().for_each(|share| interface["share"] = share.to_string().into());
+            json!({ "id": "net", "type": "interface", "interface": interface })
+        }
         Some(vlan) => {
             json!({ "id": "net", "type": "vlan", "vlan": { "vlan-id": vlan, "if-name": access.if_name } })
         }
@@ -330,7 +338,13 @@ mod tests {
         let addresses: Vec<(String, IpAddr)> =
             addresses.iter().map(|(n, a)| ((*n).to_owned(), a.parse().unwrap())).collect();
         let gateway = Ipv4Addr::new(10, 0, 0, 1);
-        let place = Place { addresses: &addresses, gateway, classes: &classes(), images: &BTreeMap::new() };
+        let place = Place {
+            addresses: &addresses,
+            gateway,
+            classes: &classes(),
+            images: &BTreeMap::new(),
+            share: None,
+        };
         runs(&Request::parse(text).unwrap(), place, &BTreeMap::new()).map(|r| r.script)
     }
 
@@ -362,7 +376,7 @@ mod tests {
 
     #[test]
     fn the_graph_is_one() {
-        let access = Access { if_name: "lan".into(), vlan: Some(7) };
+        let access = Access { if_name: "lan".into(), vlan: Some(7), share: None };
         let runs = Runs {
             script: "in_0 -> out_0;".into(),
             sandboxes: Vec::new(),

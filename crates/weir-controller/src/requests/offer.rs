@@ -8,8 +8,12 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use weir_check::World;
 use weir_model::template::{Template, TemplateError};
+use weir_model::value::IpPrefix;
+use weir_net::PortShare;
 use weir_plan::Classes;
 use weir_topology::{BoxKind, Topology, TopologyError};
+
+use super::shares::Pool;
 
 /// Longest lifetime of a request, in seconds, unless the operator says another.
 const LONGEST: u64 = 30 * 86_400;
@@ -36,9 +40,13 @@ struct Written {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Platform {
     /// Access points for graphs of requests, each for one at a time.
+    #[serde(default)]
     pub access: Vec<AccessRange>,
     /// The router that what modules send goes to.
     pub gateway: Ipv4Addr,
+    /// Addresses of which several modules have some ports each.
+    #[serde(default)]
+    pub shared: Vec<Pool>,
 }
 
 /// An interface as a whole, or VLANs of it.
@@ -59,6 +67,9 @@ pub struct Access {
     /// The VLAN of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<u16>,
+    /// Ports of an address on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<PortShare>,
 }
 
 /// The operator's offer.
@@ -128,6 +139,9 @@ impl Offer {
                 let what = format!("platforms.{name}: the topology has no platform of this name");
                 return Err(wrong(what));
             }
+            if let Some(what) = pools(platform, &of_topology.map(|b| b.owns()).unwrap_or_default()) {
+                return Err(wrong(format!("platforms.{name}.shared: {what}")));
+            }
             let bad = |r: &&AccessRange| r.vlans.is_some_and(|[a, b]| a == 0 || a > b || b > 4094);
             if let Some(range) = platform.access.iter().find(bad) {
                 let what = format!(
@@ -174,9 +188,31 @@ impl Platform {
                 None => vec![None],
                 Some([first, last]) => (first..=last).map(Some).collect(),
             };
-            vlans.into_iter().map(|vlan| Access { if_name: r.if_name.clone(), vlan })
+            vlans.into_iter().map(|vlan| Access { if_name: r.if_name.clone(), vlan, share: None })
         })
     }
+}
+
+/// What is wrong with the addresses that modules share.
+fn pools(platform: &Platform, owns: &[IpPrefix]) -> Option<String> {
+    for (i, pool) in platform.shared.iter().enumerate() {
+        let address = pool.address;
+        if let Some(what) = pool.mistake() {
+            return Some(what);
+        }
+        if !owns.iter().any(|p| p.contains(&IpPrefix::host(address.into()))) {
+            return Some(format!("the topology does not say that the platform owns {address}"));
+        }
+        if address == platform.gateway {
+            return Some(format!("{address} is the gateway"));
+        }
+        let [first, last] = pool.ports;
+        let same = |p: &&Pool| p.address == address && p.ports[0] <= last && first <= p.ports[1];
+        if platform.shared[..i].iter().any(|p| same(&p)) {
+            return Some(format!("ports {first} to {last} of {address} stand in another entry already"));
+        }
+    }
+    None
 }
 
 fn changed(path: &Path) -> Option<SystemTime> {

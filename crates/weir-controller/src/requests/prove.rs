@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::http::StatusCode;
 use weir_api::problem::{Mistake, Problem};
@@ -26,6 +27,8 @@ pub struct Candidate {
     pub access: Access,
     /// Addresses that others have.
     pub taken: BTreeSet<IpAddr>,
+    /// The request with the ports that it has there, if it shares an address.
+    pub request: Option<Arc<Request>>,
 }
 
 /// A request on a platform where all holds.
@@ -62,11 +65,28 @@ pub fn prove(
     mut against: Vec<Mistake>,
 ) -> Result<Proved, Problem> {
     let unknown = unknown(request, &offer.images);
-    let modules = || Modules::with_unknown(&offer.classes, request, "request", &unknown).map_err(wrong);
-    let plain = modules()?;
+    fn modules<'r>(
+        offer: &Offer,
+        request: &'r Request,
+        unknown: &BTreeMap<String, String>,
+        access: Option<&Access>,
+    ) -> Result<Modules<'r>, Problem> {
+        let mut modules =
+            Modules::with_unknown(&offer.classes, request, "request", unknown).map_err(wrong)?;
+        if let Some(share) = access.and_then(|a| a.share) {
+            modules.at_share(&offer.classes, share).map_err(wrong)?;
+        }
+        Ok(modules)
+    }
+    let everywhere = modules(offer, request, &unknown, None)?;
     let rules = offer.topology.policy.rules(party.role);
     for candidate in candidates {
-        let world = match offer.network.with_modules(&plain, &candidate.name, &candidate.taken) {
+        // What it says may be other ports at each.
+        let request = candidate.request.as_deref().unwrap_or(request);
+        let here = || modules(offer, request, &unknown, Some(&candidate.access));
+        let own = candidate.access.share.map(|_| here()).transpose()?;
+        let plain = own.as_ref().unwrap_or(&everywhere);
+        let world = match offer.network.with_modules(plain, &candidate.name, &candidate.taken) {
             Ok(world) => world,
             Err(why) => {
                 against.extend(why.into_iter().map(|w| on(&candidate.name, "", w)));
@@ -89,7 +109,7 @@ pub fn prove(
             }
         }
         if !sandboxes.is_empty() {
-            let mut within = modules()?;
+            let mut within = here()?;
             let elements = sandboxes.iter().map(|(name, s)| (name.clone(), s.enforcer.element())).collect();
             within.behind(&offer.classes, &elements).map_err(wrong)?;
             let placed = offer.network.with_modules(&within, &candidate.name, &candidate.taken);
@@ -126,7 +146,8 @@ pub fn prove(
         let runs = match (gateway, request.modules.is_empty()) {
             (Some(gateway), false) => {
                 let (classes, images) = (&offer.classes, &offer.images);
-                let place = Place { addresses: &addresses, gateway, classes, images };
+                let share = candidate.access.share;
+                let place = Place { addresses: &addresses, gateway, classes, images, share };
                 Some(runs(request, place, &sandboxes).map_err(wrong)?)
             }
             _ => None,

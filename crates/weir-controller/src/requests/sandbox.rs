@@ -62,7 +62,9 @@ pub fn sandboxes(
     addresses: &[(String, IpAddr)],
     images: &BTreeMap<String, Template>,
 ) -> Result<BTreeMap<String, Sandbox>, Vec<String>> {
-    let all: Vec<IpPrefix> = addresses.iter().map(|(_, a)| IpPrefix::host(*a)).collect();
+    // Of an address that others share, not all agreed.
+    let own = addresses.iter().filter(|_| request.share.is_none());
+    let all: Vec<IpPrefix> = own.map(|(_, a)| IpPrefix::host(*a)).collect();
     let (mut sandboxes, mut wrong) = (BTreeMap::new(), Vec::new());
     for m in request.modules.iter().filter(|m| which.contains(&m.name)) {
         let own = addresses.iter().find(|(name, _)| *name == m.name).map(|(_, a)| *a);

@@ -36,8 +36,8 @@ fn party(role: Requester) -> Party {
 }
 
 fn candidate(name: &str) -> Candidate {
-    let access = Access { if_name: "lan".into(), vlan: None };
-    Candidate { name: name.into(), access, taken: Default::default() }
+    let access = Access { if_name: "lan".into(), vlan: None, share: None };
+    Candidate { name: name.into(), access, taken: Default::default(), request: None }
 }
 
 /// Table 2.1: each function for third parties, clients and the operator. Its functions that nobody addresses take the traffic of others.

@@ -211,7 +211,7 @@ fn request(controller: &Controller) {
         modules: Vec::new(),
         findings: Vec::new(),
     };
-    let access = Access { if_name: "lan".into(), vlan: None };
+    let access = Access { if_name: "lan".into(), vlan: None, share: None };
     controller.edit(|v| {
         v.graphs.insert("request-1".into(), v.graphs["fw"].clone());
         v.requests.insert(1, Kept { answer, request: String::new(), access, since: 0 });

@@ -26,6 +26,7 @@ mod params;
 mod pattern;
 mod rewriter;
 mod round_robin_ip_mapper;
+mod shared_address;
 mod shift;
 mod source_ip_hash_mapper;
 mod tcp_rewriter;
@@ -44,6 +45,7 @@ pub(crate) const CLASSES: &[Class] = &[
     class::<ip_rewriter::IPRewriter>("nat"),
     class::<ip_rewriter_patterns::IPRewriterPatterns>("nat"),
     class::<round_robin_ip_mapper::RoundRobinIPMapper>("nat"),
+    class::<shared_address::SharedAddress>("nat"),
     class::<source_ip_hash_mapper::SourceIPHashMapper>("nat"),
     class::<tcp_rewriter::TCPRewriter>("nat"),
     class::<udp_rewriter::UDPRewriter>("nat"),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::schema;
-use crate::value::{HostAddress, Id, InterfaceName, Name, PublicKey, VlanId, one_or_list};
+use crate::value::{HostAddress, Id, InterfaceName, Name, PortShare, PublicKey, VlanId, one_or_list};
 
 /// A service access point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -77,6 +77,9 @@ impl SapKind {
 pub struct InterfaceSap {
     /// The interface's name.
     pub if_name: InterfaceName,
+    /// Of its traffic, only what is for these ports of an address, and only what is from these leaves; other graphs have its other ports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<PortShare>,
 }
 
 /// A VLAN on an interface.

@@ -8,6 +8,7 @@ use crate::error::{DocErrors, Position, quote};
 use crate::graph::{param_value, read};
 use crate::requirement::{MAX_REQUIREMENTS, Place, Requirement, limits_all};
 use crate::value::IpPrefix;
+use weir_net::Protocols;
 
 /// Longest lifetime, in seconds: ten years.
 const LONGEST: u32 = 315_360_000;
@@ -33,7 +34,8 @@ pub(super) fn parse(text: &str) -> Result<Request, DocErrors> {
 }
 
 fn request(r: &mut Reader, at: &At<'_>, text: &str) -> Option<Request> {
-    let f = r.fields(at, &["version", "lifetime", "start", "idle", "modules", "links", "requirements"])?;
+    let f =
+        r.fields(at, &["version", "lifetime", "start", "idle", "share", "modules", "links", "requirements"])?;
     let version = f.need(r, "version", "1").and_then(|at| r.number(&at, "the version of this format", 1, 1));
     let lifetime = optional(f.get("lifetime"), |at| r.number(at, "a lifetime in seconds", 1, LONGEST));
     let (start, idle) = read::start(r, &f);
@@ -57,6 +59,10 @@ fn request(r: &mut Reader, at: &At<'_>, text: &str) -> Option<Request> {
             modules.extend(module(r, &at, name, text));
         }
     }
+    let share = match f.get("share") {
+        None => None,
+        Some(at) => Some(share(r, &at, &modules)?),
+    };
     let names: BTreeSet<&str> = modules.iter().map(|m: &Module| m.name.as_str()).collect();
     let links = links(r, &f, &names);
     let requirements = requirements(r, &f);
@@ -65,7 +71,26 @@ fn request(r: &mut Reader, at: &At<'_>, text: &str) -> Option<Request> {
     }
     version?;
     let lifetime = lifetime?.map(u64::from);
-    Some(Request { modules, links, requirements, lifetime, start: start?, idle: idle? })
+    Some(Request { modules, links, requirements, lifetime, start: start?, idle: idle?, share })
+}
+
+/// The protocols of ports of an address that others share: of one module.
+fn share(r: &mut Reader, at: &At<'_>, modules: &[Module]) -> Option<Protocols> {
+    const WORDS: [&str; 3] = ["all", "tcp", "udp"];
+    let word = r.text(at, "all, tcp or udp")?;
+    let Ok(protocols) = word.parse() else {
+        r.error(at, format!("{} is no protocol of ports", quote(word)), did_you_mean(word, &WORDS));
+        return None;
+    };
+    if modules.len() > 1 || modules.iter().any(|m| !m.intercepts.is_empty()) {
+        let help = "leave \"share\" out, or ask for each module by itself";
+        r.error(
+            at,
+            "one module has ports of an address that others share, and takes no traffic of others",
+            help,
+        );
+    }
+    Some(protocols)
 }
 
 fn module(r: &mut Reader, at: &At<'_>, name: &str, whole: &str) -> Option<Module> {

@@ -44,6 +44,7 @@ use crate::error::{DocError, DocErrors, Position, quote};
 use crate::graph::{ParamValue, Start};
 use crate::requirement::{self, MAX_REQUIREMENTS, Place, Requirement};
 use crate::value::IpPrefix;
+use weir_net::Protocols;
 
 /// Largest request, in bytes.
 pub const MAX_TEXT: usize = 4 << 20;
@@ -67,6 +68,8 @@ pub struct Request {
     pub start: Start,
     /// After how many seconds without packets they end until one comes again.
     pub idle: Option<u32>,
+    /// Its one module shares an address with others: it has ports of these protocols.
+    pub share: Option<Protocols>,
 }
 
 /// The JSON Schema of a request: one text, since Click's language and requirements are no values of JSON.
@@ -369,7 +372,15 @@ impl Reader {
             requirements = requirements.into_iter().map(Requirement::of_hosts).collect();
         }
         let (modules, links) = (self.modules, self.links);
-        Ok(Request { modules, links, requirements, lifetime: None, start: Start::Now, idle: None })
+        Ok(Request {
+            modules,
+            links,
+            requirements,
+            lifetime: None,
+            start: Start::Now,
+            idle: None,
+            share: None,
+        })
     }
 }
 

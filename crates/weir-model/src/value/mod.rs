@@ -30,6 +30,7 @@ macro_rules! schema_form {
 mod address;
 mod key;
 mod rate;
+mod share;
 mod size;
 mod transport;
 mod version;
@@ -44,6 +45,7 @@ pub(crate) use address::ADDRESS;
 pub use address::{EtherType, HostAddress, IpPrefix, VlanId};
 pub use key::PublicKey;
 pub use rate::{Bandwidth, Delay};
+pub use share::PortShare;
 pub use size::Size;
 pub use transport::{PortRange, TcpFlags};
 pub use version::{Version, VersionRange};

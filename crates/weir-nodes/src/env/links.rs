@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::net::Ipv4Addr;
 
+use weir_net::PortShare;
 use weir_packet::{Layer, Packet};
 
 /// The place where packets of a link enter a graph: graph and link of its router.
@@ -30,6 +31,8 @@ pub enum Part {
         /// Its VNI or key; a GRE tunnel may have none.
         id: Option<u32>,
     },
+    /// Those of ports of an address, without a tag.
+    Ports(PortShare),
 }
 
 impl fmt::Display for Part {
@@ -39,6 +42,7 @@ impl fmt::Display for Part {
             Part::Vlan(id) => write!(f, "{id}"),
             Part::Tunnel { remote, id: Some(id) } => write!(f, "{remote}/{id}"),
             Part::Tunnel { remote, id: None } => write!(f, "{remote}/-"),
+            Part::Ports(share) => write!(f, "{share}"),
         }
     }
 }
@@ -53,7 +57,7 @@ impl Part {
     /// is no space for a tag.
     fn put_on(self, packet: &mut Packet) -> bool {
         match self {
-            Part::Rest => true,
+            Part::Rest | Part::Ports(_) => true,
             Part::Vlan(id) => push_tag(packet, id),
             Part::Tunnel { remote, id } => {
                 packet.anno[DST_IP..DST_IP + 4].copy_from_slice(&remote.octets());
@@ -178,7 +182,7 @@ impl Links {
         }
         let were_none = link.packets.is_empty();
         match link.part {
-            Part::Rest => link.packets.append(packets),
+            Part::Rest | Part::Ports(_) => link.packets.append(packets),
             part => link.packets.extend(packets.extract_if(.., |p| part.put_on(p))),
         }
         if were_none && !link.packets.is_empty() {

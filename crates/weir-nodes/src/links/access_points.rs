@@ -3,6 +3,8 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 use weir_elements::FromArg;
+use weir_net::share::{Wanted, module_mac, wanted};
+use weir_net::{EtherAddr, PortShare};
 use weir_packet::Packet;
 
 use crate::env::links::{Entrance, Links, Part, pop_tag, tag_of, tunnel_of};
@@ -16,6 +18,10 @@ const NOT_STARTED: Reason = Reason::new("NotStarted");
 const FIRST_PACKET: &str = "first-packet";
 /// No tunnel has this other end.
 const WRONG_REMOTE: Reason = Reason::new("WrongRemote");
+/// Nobody has that port of an address that several share.
+const WRONG_PORT: Reason = Reason::new("WrongPort");
+/// Fragments have no ports, or not all.
+const FRAGMENT: Reason = Reason::new("Fragment");
 /// VLANs are numbered below this.
 const VLANS: usize = 4096;
 
@@ -26,6 +32,10 @@ engine_node! {
     /// By `VLAN`: what comes in goes over the link of the access point that has its VLAN (IEEE 802.1Q or 802.1ad), without the
     /// tag; of all others to the access point that takes the rest, as it is; else it is dropped (`NoMatch`). Packets that come
     /// over the links of access points leave by the output, with the tag of the access point's VLAN.
+    ///
+    /// Several access points may have ports of one address each, as `10.0.0.9:20000-20015` (all protocols that have ports) or
+    /// `10.0.0.9:20000-20015/udp`. What comes without a tag for such an address goes to whoever has the port; ICMP errors go to who sent what they are about, and
+    /// echo replies to who has their identifier among the ports. Else it is dropped (`WrongPort`, `Fragment`). ARP requests for the address are answered here.
     ///
     /// By `VNI` or `KEY`: what comes in goes over the link of the access point whose tunnel has the other end and the VNI or key
     /// that `VXLANDecap` or `GREDecap`, with `ENDS`, annotated it with; else it is dropped (`WrongRemote`, `WrongVNI`,
@@ -89,8 +99,13 @@ impl By {
         match self {
             By::Vlan => match word.parse() {
                 _ if word == "-" => Ok(Part::Rest),
+                _ if word.contains(':') => {
+                    word.parse().map(Part::Ports).map_err(|e| format!("'{word}': {e}"))
+                }
                 Ok(id @ 1..=4094) => Ok(Part::Vlan(id)),
-                _ => Err(format!("'{word}' is no VLAN: give 1 to 4094, or - for all others")),
+                _ => Err(format!(
+                    "'{word}' is no VLAN: give 1 to 4094, ports of an address, or - for all others"
+                )),
             },
             By::Vni | By::Key => {
                 let wrong =
@@ -119,6 +134,42 @@ struct Row {
     held: bool,
 }
 
+/// The links of the ports of an address.
+#[derive(Debug, Default)]
+struct Shared {
+    /// By protocol and first port: the last one, and the link.
+    ports: BTreeMap<(u8, u16), (u16, usize)>,
+    /// By their Ethernet addresses.
+    answers: HashMap<EtherAddr, usize>,
+}
+
+impl Shared {
+    fn link_of(&self, protocol: u8, port: u16) -> Option<usize> {
+        let (_, (last, link)) = self.ports.range((protocol, 0)..=(protocol, port)).next_back()?;
+        (port <= *last).then_some(*link)
+    }
+
+    fn fate_of(&self, wanted: Wanted) -> Fate {
+        let (link, reason) = match wanted {
+            Wanted::Who => return Fate::Answer,
+            Wanted::Port(protocol, port) => (self.link_of(protocol, port), WRONG_PORT),
+            Wanted::Answer(mac) => (self.answers.get(&mac).copied(), Reason::NO_MATCH),
+            Wanted::Fragment => (None, FRAGMENT),
+            Wanted::Nothing => (None, WRONG_PORT),
+        };
+        link.map_or(Fate::Drop(reason), |link| Fate::Link(link, false))
+    }
+}
+
+/// What is done with a packet.
+enum Fate {
+    /// It goes over a link, and loses its tag or not.
+    Link(usize, bool),
+    /// It asks by ARP who has a shared address.
+    Answer,
+    Drop(Reason),
+}
+
 #[derive(Debug, Default)]
 struct Points {
     rows: BTreeMap<Part, Row>,
@@ -126,6 +177,8 @@ struct Points {
     by_vlan: Vec<u32>,
     /// The link of all others.
     others: Option<usize>,
+    /// The links of ports, by the addresses that are shared.
+    by_address: HashMap<Ipv4Addr, Shared>,
     /// The link of a tunnel.
     by_tunnel: HashMap<(Ipv4Addr, Option<u32>), usize>,
     /// Where packets of links enter.
@@ -161,7 +214,7 @@ impl Points {
                 ["+", part, to, from] | ["+", part, to, from, "hold"] => {
                     let part = by.part(part)?;
                     let there = next.get(&part).map_or(self.rows.contains_key(&part), Option::is_some);
-                    if there {
+                    if there || self.overlaps(part, &next) {
                         return Err(format!("'{line}': there is such an access point already"));
                     }
                     let (to_id, from_id) = (links.id(to), links.id(from));
@@ -204,6 +257,14 @@ impl Points {
         Ok(())
     }
 
+    /// Whether another access point has or gets some of the same ports of an address.
+    fn overlaps(&self, part: Part, next: &BTreeMap<Part, Option<Row>>) -> bool {
+        let Part::Ports(share) = part else { return false };
+        let stays = self.rows.keys().filter(|p| !next.contains_key(p));
+        let comes = next.iter().filter(|(_, row)| row.is_some()).map(|(p, _)| p);
+        stays.chain(comes).any(|p| matches!(p, Part::Ports(other) if other.overlaps(&share)))
+    }
+
     /// Says where packets of a part go.
     fn lead(&mut self, part: Part, to: Option<usize>) {
         match part {
@@ -212,6 +273,7 @@ impl Points {
                 self.by_vlan.resize(VLANS, 0);
                 self.by_vlan[usize::from(id)] = to.map_or(0, |link| link as u32 + 1);
             }
+            Part::Ports(share) => self.lead_ports(share, to),
             Part::Tunnel { remote, id } => match to {
                 Some(link) => drop(self.by_tunnel.insert((remote, id), link)),
                 None => drop(self.by_tunnel.remove(&(remote, id))),
@@ -219,15 +281,39 @@ impl Points {
         }
     }
 
-    /// The link of a frame, and whether its tag goes off; or why it has none.
-    fn link_of(&self, by: By, packet: &Packet) -> Result<(usize, bool), Reason> {
+    fn lead_ports(&mut self, share: PortShare, to: Option<usize>) {
+        let (first, last) = share.ports();
+        let shared = self.by_address.entry(share.address()).or_default();
+        for protocol in share.protocols().numbers() {
+            match to {
+                Some(link) => drop(shared.ports.insert((*protocol, first), (last, link))),
+                None => drop(shared.ports.remove(&(*protocol, first))),
+            }
+        }
+        match to {
+            Some(link) => drop(shared.answers.insert(share.mac(), link)),
+            None => drop(shared.answers.remove(&share.mac())),
+        }
+        if shared.ports.is_empty() {
+            self.by_address.remove(&share.address());
+        }
+    }
+
+    /// What becomes of a packet.
+    fn fate_of(&self, by: By, packet: &Packet) -> Fate {
         if by != By::Vlan {
-            return Ok((self.tunnel_link(by, packet)?, false));
+            return self.tunnel_link(by, packet).map_or_else(Fate::Drop, |link| Fate::Link(link, false));
+        }
+        if !self.by_address.is_empty()
+            && let Some((address, wanted)) = wanted(packet.bytes())
+            && let Some(shared) = self.by_address.get(&address)
+        {
+            return shared.fate_of(wanted);
         }
         let tagged = tag_of(packet).and_then(|id| self.by_vlan.get(usize::from(id)));
         match tagged {
-            Some(&link) if link > 0 => Ok((link as usize - 1, true)),
-            _ => self.others.map(|link| (link, false)).ok_or(Reason::NO_MATCH),
+            Some(&link) if link > 0 => Fate::Link(link as usize - 1, true),
+            _ => self.others.map_or(Fate::Drop(Reason::NO_MATCH), |link| Fate::Link(link, false)),
         }
     }
 
@@ -252,9 +338,14 @@ impl Behavior for AccessPoints {
         let mut run: Vec<Packet> = Vec::new();
         let mut last = None;
         for mut packet in packets.drain(..) {
-            let (link, tagged) = match self.state.link_of(self.by, &packet) {
-                Ok(found) => found,
-                Err(reason) => {
+            let (link, tagged) = match self.state.fate_of(self.by, &packet) {
+                Fate::Link(link, tagged) => (link, tagged),
+                Fate::Answer => {
+                    answer_arp(&mut packet);
+                    cx.emit(0, packet);
+                    continue;
+                }
+                Fate::Drop(reason) => {
                     cx.drop(&reason, packet);
                     continue;
                 }
@@ -295,6 +386,21 @@ impl Behavior for AccessPoints {
     fn on_every_worker(&self) -> bool {
         true
     }
+}
+
+/// Makes an ARP request for a shared address an answer to who sent it.
+fn answer_arp(packet: &mut Packet) {
+    let Some(frame) = packet.bytes_mut().get_mut(..42) else { return };
+    let (mut sender, mut target) = ([0; 10], [0; 4]);
+    sender.copy_from_slice(&frame[22..32]);
+    target.copy_from_slice(&frame[38..42]);
+    let mac = module_mac(target.into()).0;
+    frame[..6].copy_from_slice(&sender[..6]);
+    frame[6..12].copy_from_slice(&mac);
+    frame[20..22].copy_from_slice(&[0, 2]);
+    frame[22..28].copy_from_slice(&mac);
+    frame[28..32].copy_from_slice(&target);
+    frame[32..42].copy_from_slice(&sender);
 }
 
 impl AccessPoints {

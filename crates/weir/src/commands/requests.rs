@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use weir_api::accounting::AccountingRecord;
-use weir_api::requests::RequestAnswer;
+use weir_api::requests::{ModuleAddress, RequestAnswer};
 
 use super::read;
 use super::remote::NodeArgs;
@@ -128,7 +128,7 @@ fn list(requests: &[RequestAnswer]) -> String {
     }
     let mut rows = vec![["ID", "TENANT", "NODE", "MODULES", "ENDS"].map(str::to_owned).to_vec()];
     for r in requests {
-        let modules: Vec<String> = r.modules.iter().map(|m| format!("{} {}", m.name, m.address)).collect();
+        let modules: Vec<String> = r.modules.iter().map(place).collect();
         rows.push(vec![
             r.id.clone().unwrap_or_default(),
             r.tenant.clone().unwrap_or_else(|| "-".into()),
@@ -138,6 +138,11 @@ fn list(requests: &[RequestAnswer]) -> String {
         ]);
     }
     table(&rows, &[])
+}
+
+fn place(m: &ModuleAddress) -> String {
+    let ports = m.ports.as_ref().map_or(String::new(), |ports| format!(":{ports}"));
+    format!("{} {}{ports}", m.name, m.address)
 }
 
 /// Those that have modules in sandboxes, with these modules alone.
@@ -184,7 +189,12 @@ fn text(answer: &RequestAnswer) -> String {
         text += &format!("  ends at {until} (seconds since 1970)\n");
     }
     for m in &answer.modules {
-        text += &format!("  {}: {}, all protocols and ports\n", m.name, m.address);
+        let ports = match (&m.ports, m.protocols.as_deref()) {
+            (None, _) => "all protocols and ports".to_owned(),
+            (Some(ports), None | Some("all")) => format!("ports {ports} of TCP and UDP"),
+            (Some(ports), Some(protocol)) => format!("ports {ports} of {}", protocol.to_uppercase()),
+        };
+        text += &format!("  {}: {}, {ports}\n", m.name, m.address);
         if let Some(kind) = &m.sandbox {
             text += &format!("    in a sandbox: a function of its own (kind {kind}) behind an enforcer\n");
         }

@@ -47,6 +47,7 @@ mod run;
 mod sandbox;
 mod saps;
 mod several;
+mod shares;
 mod suspend;
 mod traffic;
 mod tunnels;

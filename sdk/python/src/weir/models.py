@@ -768,12 +768,20 @@ class ModuleAddress(BaseModel):
 
     address: str
     """
-    Its address, which is no other's: all protocols and ports of it are the module's.
+    Its address, which is no other's, unless there are `ports`: else all protocols and ports of it are the module's.
     """
     enforcer: EnforcerRules | None = None
     name: str
     """
     The module.
+    """
+    ports: str | None = None
+    """
+    Of an address that others share: the ports that are the module's, the first and the last, as `20000-20015`.
+    """
+    protocols: str | None = None
+    """
+    The protocols of these ports: `tcp`, `udp`, or `all`, which is both, and echoes of ICMP with identifiers that are such ports.
     """
     sandbox: str | None = None
     """

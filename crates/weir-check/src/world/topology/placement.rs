@@ -7,6 +7,7 @@ use std::sync::Arc;
 use weir_filter::Dir;
 use weir_model::request::Request;
 use weir_model::value::IpPrefix;
+use weir_net::PortShare;
 use weir_plan::{Classes, Plan};
 use weir_verify::checks::{self, Framing, Start, Target};
 use weir_verify::{Body, NodeId, NodePort};
@@ -24,6 +25,8 @@ pub struct Modules<'a> {
     bodies: Vec<ModuleBody>,
     /// What stands between modules and the network, by their names: a configuration that is planned.
     enforcers: BTreeMap<String, Plan>,
+    /// Ports of an address that others share, which its one module has, and what keeps it to them: a configuration with the ports of an enforcer.
+    share: Option<(PortShare, Plan)>,
 }
 
 /// The program of a module.
@@ -64,10 +67,25 @@ impl<'a> Modules<'a> {
             }
         }
         if errors.is_empty() {
-            Ok(Modules { request, bodies, enforcers: BTreeMap::new() })
+            Ok(Modules { request, bodies, enforcers: BTreeMap::new(), share: None })
         } else {
             Err(errors)
         }
+    }
+
+    /// Gives its one module ports of an address that others share, behind the element that stands before its graph then.
+    ///
+    /// # Errors
+    /// There is no such element.
+    pub fn at_share(&mut self, classes: &Classes, share: PortShare) -> Result<(), Vec<String>> {
+        let (mac, other) = (share.mac(), "02:00:00:00:00:01");
+        let text = format!(
+            "FromNetfront(in) -> EtherEncap(0x0800, {other}, {mac}) -> share :: SharedAddress({share}) -> Strip(14) -> MarkIPHeader -> ToNetfront(to); \
+             FromNetfront(from) -> EtherEncap(0x0800, {mac}, {other}) -> [1] share [1] -> Strip(14) -> MarkIPHeader -> ToNetfront(out);"
+        );
+        let plan = Plan::new(classes, &text, "share").map_err(weir_plan::PlanError::texts)?;
+        self.share = Some((share, plan));
+        Ok(())
     }
 
     /// Puts elements with two inputs and outputs, as [`enforcer`](crate::enforcer()) gives them, between modules and the network: input and output 0 lead to the
@@ -157,7 +175,10 @@ impl World {
         taken: &BTreeSet<IpAddr>,
     ) -> Result<(), Vec<String>> {
         let wanted = m.request.modules.len();
-        let addresses = addresses(&platform.owns, wanted, taken);
+        let addresses = match &m.share {
+            Some((share, _)) => vec![share.address().into()],
+            None => addresses(&platform.owns, wanted, taken),
+        };
         if addresses.len() < wanted {
             let (has, name) = (addresses.len(), &platform.name);
             let free = if taken.is_empty() { "" } else { " free" };
@@ -177,19 +198,26 @@ impl World {
                 linked,
                 module: checks::Module::default(),
                 unknown: None,
+                shared: m.share.is_some(),
             };
             let first = self.net.nodes().len() as NodeId;
             let prefix = format!("{}/", module.name);
-            let enforcer = m.enforcers.get(&module.name).map(|plan| self.add_enforcer(plan, &prefix));
+            let share = m.share.as_ref().map(|(_, plan)| self.add_enforcer(plan, &prefix, 4)).transpose()?;
+            if let (Some(share), Some(out)) = (&share, sender) {
+                self.net.connect(NodePort { port: 0, ..share.outward.1 }, out.place);
+            }
+            let out = share.as_ref().map(|s| s.outward.0).or(sender.map(|s| s.place));
+            let enforcer = m.enforcers.get(&module.name).map(|plan| self.add_enforcer(plan, &prefix, 2));
             let enforcer = enforcer.transpose()?;
-            if let (Some(enforcer), Some(out)) = (&enforcer, sender) {
-                self.net.connect(NodePort { port: 0, ..enforcer.outward.1 }, out.place);
+            if let (Some(enforcer), Some(out)) = (&enforcer, out) {
+                self.net.connect(NodePort { port: 0, ..enforcer.outward.1 }, out);
             }
             let plan = match body {
                 ModuleBody::Click(plan) => plan,
                 ModuleBody::Unknown(why) => {
                     let node = self.add_unknown(module, why);
                     let into = self.through(enforcer.as_ref(), NodePort { node, port: 0 });
+                    let into = self.through(share.as_ref(), into);
                     for edge_port in edge_ports {
                         self.divert(edge_port, host, into);
                     }
@@ -203,7 +231,7 @@ impl World {
                     continue;
                 }
             };
-            let scope = u32::MAX - 1 - 2 * self.locations.len() as u32;
+            let scope = u32::MAX - 1 - 4 * self.locations.len() as u32;
             let ports = self.add_click(plan, scope, &prefix);
             let mut own = Vec::new();
             for device in devices(&ports) {
@@ -216,6 +244,7 @@ impl World {
                 let is_open = |p: &&click::Port| p.framing == Framing::Ip && !linked(&|l| &l.to);
                 if let Some(entry) = entry.filter(is_open) {
                     let into = self.through(enforcer.as_ref(), entry.into);
+                    let into = self.through(share.as_ref(), into);
                     for edge_port in edge_ports {
                         self.divert(edge_port, host, into);
                     }
@@ -225,8 +254,8 @@ impl World {
                         intercepts.push((*prefix, entry.into));
                     }
                 }
-                if let (Some(exit), Some(out)) = (exit.filter(|_| !linked(&|l| &l.from)), sender) {
-                    let to = enforcer.as_ref().map_or(out.place, |e| e.outward.0);
+                if let (Some(exit), Some(out)) = (exit.filter(|_| !linked(&|l| &l.from)), out) {
+                    let to = enforcer.as_ref().map_or(out, |e| e.outward.0);
                     self.net.connect(NodePort { port: 0, ..exit.place }, to);
                     placed.module.outputs.push(exit);
                 }
@@ -269,9 +298,9 @@ impl World {
     }
 
     /// Adds an enforcer.
-    fn add_enforcer(&mut self, plan: &Plan, prefix: &str) -> Result<Enforcer, Vec<String>> {
+    fn add_enforcer(&mut self, plan: &Plan, prefix: &str, scope: u32) -> Result<Enforcer, Vec<String>> {
         // The module's own tables are others.
-        let scope = u32::MAX - 2 - 2 * self.locations.len() as u32;
+        let scope = u32::MAX - scope - 4 * self.locations.len() as u32;
         let ports = self.add_click(plan, scope, prefix);
         let missing = |name: &str| vec![format!("the enforcer {prefix} has no {name}")];
         let entry = |name: &str| {

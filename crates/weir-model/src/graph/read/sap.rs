@@ -55,9 +55,10 @@ fn sap_kind(r: &mut Reader, at: &At<'_>, section: &str) -> Option<SapKind> {
     const NAME: &str = "an interface's name";
     match section {
         "interface" => {
-            let f = r.fields(at, &["if-name"])?;
+            let f = r.fields(at, &["if-name", "share"])?;
             let if_name = f.need(r, "if-name", NAME).and_then(|at| r.parse(&at, NAME));
-            Some(SapKind::Interface { interface: InterfaceSap { if_name: if_name? } })
+            let share = optional(f.get("share"), |at| r.parse(at, "an address with ports"));
+            Some(SapKind::Interface { interface: InterfaceSap { if_name: if_name?, share: share? } })
         }
         "vlan" => {
             let f = r.fields(at, &["vlan-id", "if-name"])?;
@@ -164,6 +165,9 @@ pub(super) fn distinct_saps(r: &mut Reader, at: &At<'_>, saps: &[(usize, Sap)]) 
     let mut seen: HashMap<String, &Id> = HashMap::new();
     for (i, sap) in saps {
         let place = match &sap.kind {
+            SapKind::Interface { interface: InterfaceSap { if_name, share: Some(share) } } => {
+                format!("{share} at the interface {if_name}")
+            }
             SapKind::Interface { interface } => format!("the interface {}", interface.if_name),
             SapKind::Vlan { vlan: VlanSap { vlan_id, if_name: Some(name) } } => {
                 format!("VLAN {vlan_id} of the interface {name}")
