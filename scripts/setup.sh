@@ -31,6 +31,7 @@ iptables-restore:iptables
 jq:jq
 kamailio:kamailio
 make:make
+named:bind9
 nft:nftables
 node:nodejs
 npm:npm

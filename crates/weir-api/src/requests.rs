@@ -56,6 +56,9 @@ pub struct ModuleAddress {
     /// The protocols of these ports: `tcp`, `udp`, or `all`, which is both, and echoes of ICMP with identifiers that are such ports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocols: Option<String>,
+    /// Its name at the operator's DNS server, where it stands until the module ends.
+    #[serde(default, rename = "name-in-dns", skip_serializing_if = "Option::is_none")]
+    pub name_in_dns: Option<String>,
     /// If it runs in a sandbox behind an enforcer: the kind of function that it is, `process` for example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,

@@ -175,12 +175,14 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()> + Send) ->
     let attending = tokio::spawn(attend(controller.clone(), dialled));
     let going_back = tokio::spawn(go_back(controller.clone()));
     let ending = tokio::spawn(end_requests(controller.clone()));
+    let publishing = tokio::spawn(publish_names(controller.clone()));
     let replacing = tokio::spawn(replace_lost(controller.clone()));
     let entrance = Entrance { tls: Some(tls), nodes: Some(nodes) };
     serve(listener, entrance, router(controller), shutdown).await;
     attending.abort();
     going_back.abort();
     ending.abort();
+    publishing.abort();
     replacing.abort();
     Ok(())
 }
@@ -205,6 +207,16 @@ pub(crate) async fn end_requests(controller: Arc<Controller>) {
         if let Err(e) = ended.await {
             tracing::error!("requests that are over: {e}");
         }
+    }
+}
+
+/// Has the names of modules at the DNS server as they should be.
+pub(crate) async fn publish_names(controller: Arc<Controller>) {
+    let mut often = tokio::time::interval(Duration::from_millis(200));
+    often.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        often.tick().await;
+        controller.publish_names().await;
     }
 }
 

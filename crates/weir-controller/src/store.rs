@@ -46,7 +46,7 @@ CREATE TABLE graphs (
 CREATE TABLE removed (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE) STRICT;
 ";
 /// What was added to the tables later. `generation` counts changes; `doubts` are graphs that may have been changed since by changes that were lost with the store
-/// that had them; `images_left` are images that were removed from the domain, with the nodes that may have them still.
+/// that had them; `images_left` are images that were removed from the domain, with the nodes that may have them still; `names` may be at the DNS server.
 const ADDITIONS: &str = "
 CREATE TABLE IF NOT EXISTS generation (one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER NOT NULL) STRICT;
 INSERT OR IGNORE INTO generation VALUES (1, 0);
@@ -58,6 +58,7 @@ CREATE TABLE IF NOT EXISTS queries (name TEXT PRIMARY KEY, query TEXT NOT NULL) 
 CREATE TABLE IF NOT EXISTS links (a TEXT NOT NULL, b TEXT NOT NULL, settings TEXT NOT NULL, PRIMARY KEY (a, b)) STRICT;
 CREATE TABLE IF NOT EXISTS policies (name TEXT PRIMARY KEY, policy TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS requests (number INTEGER PRIMARY KEY AUTOINCREMENT, request TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS names (name TEXT PRIMARY KEY) STRICT;
 CREATE TABLE IF NOT EXISTS accounts (
     request INTEGER NOT NULL,
     module TEXT NOT NULL,

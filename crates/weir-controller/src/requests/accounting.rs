@@ -144,6 +144,7 @@ mod tests {
         let module = |name: &str, sandbox: Option<&str>| ModuleAddress {
             ports: None,
             protocols: None,
+            name_in_dns: None,
             name: name.into(),
             address: "10.0.0.9".into(),
             sandbox: sandbox.map(str::to_owned),

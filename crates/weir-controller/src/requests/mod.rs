@@ -4,8 +4,10 @@
 pub mod accounting;
 mod accounts;
 mod candidates;
+mod dns;
 pub mod lifetime;
 pub mod module;
+pub mod names;
 pub mod offer;
 pub mod prove;
 pub mod rates;
@@ -79,6 +81,8 @@ pub(crate) struct Asking {
     since: std::sync::OnceLock<std::time::Instant>,
     /// What is wrong with the offer as it is written now.
     mistaken: std::sync::Mutex<Option<String>>,
+    /// What is known of the names of modules at the DNS server; held while they are changed.
+    published: tokio::sync::Mutex<dns::Published>,
     /// Held while accounts are changed.
     accounting: tokio::sync::Mutex<()>,
 }
@@ -226,7 +230,7 @@ impl Controller {
         };
         let owner = by.tenant();
         let until = lifetime.map(|l| now().saturating_add(l));
-        let mut answer = answer(proved, owner, until);
+        let answer = answer(proved, owner, until);
         let (request, access) = (text.to_owned(), proved.access.clone());
         let kept = Kept { answer: answer.clone(), request, access, since: now() };
         let stored = kept.clone();
@@ -248,8 +252,18 @@ impl Controller {
             return Err(problem);
         }
         self.edit(|v| v.requests.insert(number, kept));
-        answer.id = Some(id);
-        Ok(answer)
+        Ok(self.named(number, answer))
+    }
+
+    /// The answer to a request that is kept, with its identifier, and the names of its modules if there is a zone for them.
+    pub(crate) fn named(&self, number: u64, answer: RequestAnswer) -> RequestAnswer {
+        let id = id(number);
+        let mut answer = RequestAnswer { id: Some(id.clone()), ..answer };
+        if let Some(dns) = self.offer().ok().and_then(|offer| offer.dns.clone()) {
+            let names = names::names(&id, answer.modules.iter().map(|m| m.name.as_str()), &dns.zone);
+            answer.modules.iter_mut().zip(names).for_each(|(m, name)| m.name_in_dns = Some(name));
+        }
+        answer
     }
 
     /// Ends a request. To be run to its end.
@@ -317,6 +331,7 @@ fn who(owner: Option<&Owner>) -> &str {
 fn answer(proved: &Proved, owner: Option<&Owner>, until: Option<u64>) -> RequestAnswer {
     let share = proved.access.share;
     let module = |(name, a): &(String, std::net::IpAddr)| ModuleAddress {
+        name_in_dns: None,
         ports: share.map(|s| format!("{}-{}", s.ports().0, s.ports().1)),
         protocols: share.map(|s| s.protocols().to_string()),
         name: name.clone(),

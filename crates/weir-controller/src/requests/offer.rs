@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use weir_net::PortShare;
 use weir_plan::Classes;
 use weir_topology::{BoxKind, Topology, TopologyError};
 
+use super::dns::Dns;
 use super::shares::Pool;
 
 /// Longest lifetime of a request, in seconds, unless the operator says another.
@@ -33,6 +35,8 @@ struct Written {
     images: Option<PathBuf>,
     #[serde(default)]
     rate: Option<u32>,
+    #[serde(default)]
+    dns: Option<super::dns::Written>,
 }
 
 /// A platform of the topology, which is the node of the same name.
@@ -89,6 +93,8 @@ pub struct Offer {
     pub images: BTreeMap<String, Template>,
     /// How many requests and queries one may make in a second.
     pub rate: u32,
+    /// Where names of modules are published.
+    pub dns: Option<Arc<Dns>>,
     /// What it was read from, and when that was written.
     files: Vec<(PathBuf, Option<SystemTime>)>,
 }
@@ -164,8 +170,13 @@ impl Offer {
             None => BTreeMap::new(),
         };
         let platforms = written.platforms;
-        let files = [path.to_owned(), beside].map(|p| (p.clone(), changed(&p))).into();
-        Ok(Offer { topology, network, classes, platforms, longest, images, rate, files })
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let dns = written.dns.as_ref().map(|dns| dns.read(folder)).transpose().map_err(wrong)?;
+        let key = written.dns.map(|dns| dns.key_file(folder));
+        let files =
+            [path.to_owned(), beside].into_iter().chain(key).map(|p| (p.clone(), changed(&p))).collect();
+        let dns = dns.map(Arc::new);
+        Ok(Offer { topology, network, classes, platforms, longest, images, rate, dns, files })
     }
 
     /// The offer as it is written now, if its files changed since they were read, or failed to be read.

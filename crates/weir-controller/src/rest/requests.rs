@@ -46,11 +46,6 @@ fn new<'a>(caller: &'a Caller) -> Graph<'a> {
     Graph { id: "request", tenant: caller.principal().tenant().map(|t| t.name.as_str()) }
 }
 
-/// Of those that are kept, the ones whose graph is there.
-fn answered(number: u64, kept: &Kept) -> RequestAnswer {
-    RequestAnswer { id: Some(id(number)), ..kept.answer.clone() }
-}
-
 /// The request of that identifier, if the caller may know of it.
 fn find(app: &App, caller: &Caller, asked: &str) -> Result<(u64, Kept), Problem> {
     let view = app.view();
@@ -81,7 +76,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
         let graph = Graph { id: &id, tenant: kept.answer.tenant.as_deref() };
         view.graphs.contains_key(&id) && caller.can(&Action::ListGraph(graph))
     });
-    Ok(Json(RequestList { requests: seen.map(|(n, kept)| answered(*n, kept)).collect() }))
+    Ok(Json(RequestList { requests: seen.map(|(n, kept)| app.named(*n, kept.answer.clone())).collect() }))
 }
 
 /// A request that runs.
@@ -98,7 +93,7 @@ pub(super) async fn get(
 ) -> Result<Json<RequestDetails>, Problem> {
     let (number, kept) = find(&app, &caller, &asked)?;
     caller.may(&Action::ReadGraph(Graph { id: &asked, tenant: kept.answer.tenant.as_deref() }))?;
-    Ok(Json(RequestDetails { answer: answered(number, &kept), request: kept.request }))
+    Ok(Json(RequestDetails { answer: app.named(number, kept.answer), request: kept.request }))
 }
 
 /// Asks for processing: modules that are proved, placed and run.

@@ -29,7 +29,7 @@ use crate::attend::attend;
 use crate::controller::Controller;
 use crate::requests::offer::Offer;
 use crate::rest::router;
-use crate::run::{ControllerError, Options, end_requests, go_back, replace_lost, settings};
+use crate::run::{ControllerError, Options, end_requests, go_back, publish_names, replace_lost, settings};
 use crate::store::Store;
 
 pub use self::files::{back_up, new_admin_token, restore};
@@ -302,6 +302,7 @@ impl Several {
         tasks.spawn(attend(controller.clone(), dialled));
         tasks.spawn(go_back(controller.clone()));
         tasks.spawn(end_requests(controller.clone()));
+        tasks.spawn(publish_names(controller.clone()));
         tasks.spawn(replace_lost(controller.clone()));
         tasks.spawn(care(controller.clone(), self.etcd.clone(), log.clone()));
         log.lost().await

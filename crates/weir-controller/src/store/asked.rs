@@ -91,6 +91,29 @@ impl Store {
         })
     }
 
+    /// The names that may be at the DNS server.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn names(&self) -> Result<Vec<String>> {
+        self.db.with(|db| {
+            let mut query = db.prepare("SELECT name FROM names")?;
+            query.query_map([], |r| r.get(0))?.collect()
+        })
+    }
+
+    /// Keeps a name that may be at the DNS server, or forgets it.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn keep_name(&self, name: &str, is: bool) -> Result<()> {
+        let change = match is {
+            true => "INSERT OR IGNORE INTO names VALUES (?1)",
+            false => "DELETE FROM names WHERE name = ?1",
+        };
+        self.db.with(|db| db.execute(change, [name]).map(drop))
+    }
+
     /// The accounts of modules that run.
     ///
     /// # Errors

@@ -195,6 +195,9 @@ fn text(answer: &RequestAnswer) -> String {
             (Some(ports), Some(protocol)) => format!("ports {ports} of {}", protocol.to_uppercase()),
         };
         text += &format!("  {}: {}, {ports}\n", m.name, m.address);
+        if let Some(name) = &m.name_in_dns {
+            text += &format!("    {name}\n");
+        }
         if let Some(kind) = &m.sandbox {
             text += &format!("    in a sandbox: a function of its own (kind {kind}) behind an enforcer\n");
         }

@@ -32,6 +32,7 @@ mod migration;
 mod migration_processes;
 mod mixed;
 mod monitoring;
+mod names;
 mod nat;
 mod native;
 mod node;

@@ -775,6 +775,10 @@ class ModuleAddress(BaseModel):
     """
     The module.
     """
+    name_in_dns: Annotated[str | None, Field(alias="name-in-dns")] = None
+    """
+    Its name at the operator's DNS server, where it stands until the module ends.
+    """
     ports: str | None = None
     """
     Of an address that others share: the ports that are the module's, the first and the last, as `20000-20015`.
