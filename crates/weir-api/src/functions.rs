@@ -86,6 +86,9 @@ pub struct GivenState {
     pub function: String,
     /// The round, as it was taken.
     pub round: String,
+    /// Said if the function is of another version here: the tables, as `ELEMENT.TABLE`, that may end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leave: Option<Vec<String>>,
 }
 
 /// A round of a function's state that is asked for.
@@ -106,6 +109,9 @@ pub struct MoveStepDone {
     /// Packets that were awaited and have not come, by access point.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub missing: BTreeMap<String, u64>,
+    /// Packets on their way between a graph and the function's own data plane that did not arrive, and may be lost.
+    #[serde(default)]
+    pub left: u64,
     /// How many packets went out by each access point.
     #[serde(default)]
     pub counted: BTreeMap<String, u64>,
@@ -150,6 +156,13 @@ pub struct MoveRequest {
     /// How it is run there; if nothing is said, as it is now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<MoveKind>,
+    /// The image that it is made of there, as `NAME` or `NAME@VERSION`; if nothing is said, the one that it is made of now. What is in its tables goes to those of
+    /// the same element, name and fields.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Tables, as `ELEMENT.TABLE`, whose content may end because the other image has none that it fits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leave: Vec<String>,
     /// Whether only to say what the move would be.
     #[serde(default)]
     pub plan: bool,
@@ -187,6 +200,18 @@ pub struct Moved {
     pub to: String,
     /// Whether that is a plan, and nothing was done.
     pub plan: bool,
+    /// The image that it is made of from now on, with its version, if that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Tables of the other image, as `ELEMENT.TABLE`, that begin empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub begin: Vec<String>,
+    /// Tables that the other image has nothing for, and that end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub end: Vec<String>,
+    /// Of a plan: what the move would be refused for, unless it is allowed by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
     /// Bytes of its state.
     pub bytes: u64,
     /// Microseconds for which packets waited, or are expected to.
@@ -200,4 +225,7 @@ pub struct Moved {
     /// Packets that nodes sent each other by the old paths and that did not arrive, since these are there.
     #[serde(default)]
     pub missing: u64,
+    /// Packets on their way between the graph and the function's process that did not arrive in the time that they are waited for: they may be lost.
+    #[serde(default)]
+    pub left: u64,
 }

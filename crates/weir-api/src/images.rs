@@ -125,6 +125,51 @@ pub struct ImageDetails {
     pub handlers: Vec<ImageHandler>,
 }
 
+/// Which tables of an image are asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ImageTablesRequest {
+    /// Values of its parameters, as in documents.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub params: BTreeMap<String, serde_json::Value>,
+}
+
+/// The tables of a function of an image.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ImageTables {
+    /// Those that packets change.
+    pub tables: Vec<ImageTable>,
+}
+
+/// A table of a function, as it is declared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ImageTable {
+    /// The element that it is of, within the function; or the name by which several elements share it.
+    pub element: String,
+    /// The element's class; empty if several share it.
+    pub class: String,
+    /// Its name.
+    pub name: String,
+    /// How entries are found: `exact`, `lpm`, `rules` or `array`.
+    pub kind: String,
+    /// The fields of keys.
+    pub key: Vec<TableField>,
+    /// The fields of values.
+    pub value: Vec<TableField>,
+    /// Most entries.
+    pub capacity: u32,
+}
+
+/// A field of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TableField {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub bits: u32,
+}
+
 /// A port of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ImagePort {

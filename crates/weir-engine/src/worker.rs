@@ -66,6 +66,7 @@ enum Message {
         graph: String,
         function: String,
         round: Box<Round>,
+        leave: Option<Vec<String>>,
         reply: Sender<Result<(), String>>,
     },
 }
@@ -215,7 +216,9 @@ impl Handle {
             Command::ExportRound { graph, function, first, last } => {
                 self.export_round(graph, function, first, last)
             }
-            Command::ImportRound { graph, function, round } => self.import_round(&graph, &function, &round),
+            Command::ImportRound { graph, function, round, leave } => {
+                self.import_round(&graph, &function, &round, leave.as_deref())
+            }
             command => {
                 if let Command::Unload { graph } = &command {
                     self.looks().retain(|(of, _), _| of != graph);
@@ -244,10 +247,12 @@ impl Handle {
         Ok(Answer::Text { text })
     }
 
-    fn import_round(&self, graph: &str, function: &str, round: &str) -> Outcome {
+    fn import_round(&self, graph: &str, function: &str, round: &str, leave: Option<&[String]>) -> Outcome {
         for piece in Round::read(round).map_err(|e| vec![e])?.pieces() {
             let (graph, function, round) = (graph.to_owned(), function.to_owned(), Box::new(piece));
-            self.ask(|reply| Message::Absorb { graph, function, round, reply })?.map_err(|e| vec![e])?;
+            let leave = leave.map(<[String]>::to_vec);
+            self.ask(|reply| Message::Absorb { graph, function, round, leave, reply })?
+                .map_err(|e| vec![e])?;
         }
         Ok(Answer::Nothing)
     }
@@ -413,8 +418,8 @@ impl Loop {
             Message::Look { graph, function, last, reply } => {
                 let _ = reply.send(self.engine.look(&graph, &function, last));
             }
-            Message::Absorb { graph, function, round, reply } => {
-                let _ = reply.send(self.engine.absorb(&graph, &function, *round));
+            Message::Absorb { graph, function, round, leave, reply } => {
+                let _ = reply.send(self.engine.absorb(&graph, &function, *round, leave.as_deref()));
             }
             Message::Stream { key, command, listener, reply } => {
                 let _ = reply.send(self.stream(key, command, listener));

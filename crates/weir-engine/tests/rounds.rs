@@ -238,3 +238,46 @@ fn rounds_that_do_not_fit_are_refused() {
     let whole = e.export("g", "f").unwrap();
     assert!(other.import_round("g", "f", &whole).unwrap_err().contains("wanted is 'weir-round 1"));
 }
+
+#[test]
+fn a_newer_version_gets_the_tables_that_it_has_and_no_others_are_lost_unless_that_is_said() {
+    let (mut e, mut far) = engine(&["a", "b", "c"]);
+    e.load("g", &config(RUNS), "t").unwrap();
+    let mut outside = Vec::new();
+    traffic(&mut e, &mut far, &mut fastrand::Rng::with_seed(7), &mut outside);
+    e.load("g", &config(MOVING), "t").unwrap();
+    hold(&mut e, true).unwrap();
+    let round = e.export_round("g", "f", &mut None, true).unwrap();
+    let before = rows(&mut e);
+    assert!(before.len() > 20, "{before:?}");
+    let newer = |from: &str, to: &str| {
+        let (mut other, far) = engine(&["a", "b", "c"]);
+        let text = config(MOVING).replace(from, to);
+        assert_ne!(text, config(MOVING));
+        other.load("g", &text, "t").unwrap();
+        (other, far)
+    };
+    let none = Some(&[][..]);
+    // Other parameters, and elements more: each entry is there.
+    let (mut other, _far) = newer("ConnectionLimit(60)", "ConnectionLimit(70)");
+    assert!(other.import_round("g", "f", &round).unwrap_err().contains("is of another function"));
+    other.import_round_of("g", "f", &round, none).unwrap();
+    assert_eq!(rows(&mut other), before);
+    let (mut other, _far) = newer("limit -> [0] output", "limit -> more :: WifiDupeFilter -> [0] output");
+    other.import_round_of("g", "f", &round, none).unwrap();
+    assert_eq!(rows(&mut other), before);
+    assert_eq!(other.read("g", "f/more.stats").unwrap(), "");
+    // One element less: its tables are lost only if each of them is named.
+    let (mut other, _far) = newer("wifi :: WifiDupeFilter", "wifi :: Counter");
+    let why = other.import_round_of("g", "f", &round, none).unwrap_err();
+    assert!(why.contains("nothing here has the table 'wifi."), "{why}");
+    let mut leave: Vec<String> = Vec::new();
+    while let Err(why) = other.import_round_of("g", "f", &round, Some(&leave)) {
+        let table = why.split('\'').nth(1).unwrap().to_owned();
+        assert!(table.starts_with("wifi.") && !leave.contains(&table), "{why}");
+        leave.push(table);
+    }
+    assert!(!leave.is_empty());
+    let nat = |e: &mut Engine| e.read("g", "f/nat.table").unwrap();
+    assert_eq!(nat(&mut other).lines().count(), nat(&mut e).lines().count());
+}

@@ -297,6 +297,7 @@ pub(crate) fn control_lines() -> Vec<Vec<u8>> {
             graph: graph(),
             function: "f".into(),
             round: "weir-round 1 sha256:00\n{}".into(),
+            leave: Some(vec!["nat.map".into()]),
         },
         Command::Exchange {
             graph: graph(),

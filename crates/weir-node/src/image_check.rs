@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use weir_api::images::{ImageTable, TableField};
 use weir_click::{ElementDecl, Graph};
 use weir_model::template::{Container, Implementation, SCRIPTS, Template, Vm};
 use weir_oci::Source;
@@ -70,6 +71,41 @@ pub fn examine(template: &Template, arguments: &BTreeMap<String, String>) -> Res
         _ => unknown.is_empty(),
     };
     none_of(problems.iter().filter(own).map(ToString::to_string).collect())
+}
+
+/// The tables that packets change of a function of an image with these values of its parameters, as they are declared; none of one that is neither a
+/// Click script nor in a process.
+///
+/// # Errors
+/// The mistakes, as [`mistakes`] has them.
+pub fn tables(
+    template: &Template,
+    arguments: &BTreeMap<String, String>,
+) -> Result<Vec<ImageTable>, Vec<String>> {
+    examine(template, arguments)?;
+    if template.click().is_none() {
+        return Ok(Vec::new());
+    }
+    let config = alone(FUNCTION, template, arguments);
+    let plan = Plan::new(&CLASSES, &config, "image")
+        .map_err(|e| e.0.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let field = |name: &str, bits: u32| TableField { name: name.to_owned(), bits };
+    let tables = plan.linked.tables.iter().filter(|t| !t.decl.configured || t.decl.counts);
+    let of = tables.filter_map(|t| {
+        let element = &plan.graph.elements[plan.owners[t.owner as usize]];
+        let name = t.decl.shared_name.as_ref().unwrap_or(&element.name);
+        let within = name.strip_prefix(FUNCTION).filter(|rest| rest.is_empty() || rest.starts_with('/'))?;
+        Some(ImageTable {
+            element: within.trim_start_matches('/').to_owned(),
+            class: if t.decl.shared_name.is_some() { String::new() } else { element.class.clone() },
+            name: t.decl.name.clone(),
+            kind: format!("{:?}", t.decl.kind).to_lowercase(),
+            key: t.decl.key.iter().map(|f| field(&f.name, f.width.bits())).collect(),
+            value: t.decl.value.iter().map(|f| field(&f.name, f.width.bits())).collect(),
+            capacity: t.decl.capacity,
+        })
+    });
+    Ok(of.collect())
 }
 
 /// What a virtual machine's image does not have.

@@ -128,6 +128,14 @@ pub struct Spec {
     pub work: Work,
 }
 
+impl Spec {
+    /// Whether another one of the same image is configured alike, and has the same handlers written.
+    pub fn is_written_as(&self, other: &Spec) -> bool {
+        (&self.image, &self.digest, &self.params, &self.writes)
+            == (&other.image, &other.digest, &other.params, &other.writes)
+    }
+}
+
 /// For logs: without secrets.
 impl fmt::Debug for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

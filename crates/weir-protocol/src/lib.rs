@@ -144,6 +144,10 @@ pub enum Command {
         function: String,
         /// From [`Command::ExportRound`].
         round: String,
+        /// Said if the function may have other elements than the one that the round is of: which tables of that one, as `ELEMENT.TABLE`, may end.
+        /// All others need one of the same element, name and fields.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        leave: Option<Vec<String>>,
     },
     /// Writes handlers, stops functions or lets them go on, and reads handlers, in this order. When they are read, what was sent before the writes and
     /// stops has left the graph. Answer: [`Answer::Texts`].

@@ -221,6 +221,26 @@ impl TableDecl {
         self
     }
 
+    /// In what it is not as one whose content it is to get: how entries are found, and the fields of keys and values. What else is declared may differ.
+    pub fn differs(&self, from: &TableDecl) -> Option<String> {
+        if self.kind != from.kind {
+            return Some(format!("it is of kind {:?}, and was {:?}", self.kind, from.kind).to_lowercase());
+        }
+        let both = [("key", &self.key, &from.key), ("value", &self.value, &from.value)];
+        let (what, now, before) = both.into_iter().find(|(_, now, before)| now != before)?;
+        let shown = |fields: &[FieldDecl]| {
+            let fields: Vec<String> =
+                fields.iter().map(|f| format!("{}:{}", f.name, f.width.bits())).collect();
+            if fields.is_empty() { "nothing".to_owned() } else { fields.join(" ") }
+        };
+        Some(format!("its {what} is {}, and was {}", shown(now), shown(before)))
+    }
+
+    /// Whether it is one row that is always there, such as a count.
+    pub fn is_cell(&self) -> bool {
+        self.kind == Kind::Array && self.capacity == 1
+    }
+
     /// Number of a value field.
     pub fn value_field(&self, name: &str) -> Option<u32> {
         self.value.iter().position(|f| f.name == name).map(|i| i as u32)

@@ -112,13 +112,13 @@ pub struct SetSnapshot {
 }
 
 impl SetSnapshot {
-    /// The tables to whose owner `rename` gives a name, under that name. Links to entries of others end.
+    /// The tables to whose owner and name `rename` gives an owner, as its. Links to entries of others end.
     #[must_use]
-    pub fn select(self, rename: impl Fn(&str) -> Option<String>) -> SetSnapshot {
+    pub fn select(self, rename: impl Fn(&str, &str) -> Option<String>) -> SetSnapshot {
         let mut numbers: HashMap<usize, usize> = HashMap::new();
         let mut tables = Vec::new();
         for (i, t) in self.tables.into_iter().enumerate() {
-            if let Some(owner) = rename(&t.owner) {
+            if let Some(owner) = rename(&t.owner, &t.decl.name) {
                 numbers.insert(i, tables.len());
                 tables.push(TableSnapshot { owner, ..t });
             }

@@ -15,6 +15,7 @@
 
 use serde::{Deserialize, Serialize};
 use weir_model::graph::{PortRef, RunAs};
+use weir_model::value::Name;
 
 /// How far a function has moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -44,6 +45,18 @@ pub struct Moving {
     /// How it is run from now on, if that changes as it moves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kinds: Option<Kinds>,
+    /// What image it is made of from now on, if that changes as it moves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<Images>,
+}
+
+/// The image of a function that changes that as it moves; none, if its document names none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Images {
+    /// At the node that it leaves.
+    pub from: Option<String>,
+    /// At the one that it goes to.
+    pub to: Option<String>,
 }
 
 /// How a function is run that changes that as it moves; none, if that is up to its image.
@@ -67,6 +80,15 @@ impl Moving {
             Some(kinds) if node == self.to => kinds.to,
             Some(kinds) => kinds.from,
             None => said,
+        }
+    }
+
+    /// The image of the function at a node, where its document says `said`.
+    pub fn image_at(&self, node: &str, said: Option<&Name>) -> Option<Name> {
+        match &self.images {
+            Some(images) if node == self.to => images.to.as_ref().and_then(|name| name.parse().ok()),
+            Some(images) => images.from.as_ref().and_then(|name| name.parse().ok()),
+            None => said.cloned(),
         }
     }
 

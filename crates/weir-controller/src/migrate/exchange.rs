@@ -31,6 +31,8 @@ const FEW: usize = 16 << 10;
 /// The state of a move, and its result.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
+    /// Said if the function becomes one of another version: the tables that may end.
+    leave: Option<Vec<String>>,
     /// The graph as it is when the function has arrived.
     pub arrived: Option<DomainGraph>,
     /// Where packets come in: nodes, and the functions that lead packets there.
@@ -48,6 +50,8 @@ pub(super) struct Exchange {
     pub bytes: u64,
     /// Packets that were sent by the old paths, and did not come.
     pub missing: u64,
+    /// Packets on their way to the function's own process, or from it, that did not arrive.
+    pub left: u64,
     /// Packets that waited.
     pub waited: u64,
     /// Packets for which there was no space to wait.
@@ -89,6 +93,11 @@ fn paths(tunnels: &[Tunnel], is: impl Fn(&Tunnel) -> bool) -> Vec<Path> {
 }
 
 impl Exchange {
+    /// Of a function that becomes one of another version, if `leave` is said: the tables that may end.
+    pub fn becoming(leave: Option<Vec<String>>) -> Exchange {
+        Exchange { leave, ..Exchange::default() }
+    }
+
     /// A part of the pause is over.
     pub fn mark(&mut self, what: &'static str) {
         if let Some(begun) = self.begun {
@@ -178,7 +187,7 @@ impl Controller {
                 self.step(id, &stored, &moving.from, step).await?.round.ok_or_else(Problem::internal)?;
             let bytes = round.len();
             ex.bytes += bytes as u64;
-            let give = GivenState { function: f.to_owned(), round };
+            let give = GivenState { function: f.to_owned(), round, leave: ex.leave.clone() };
             let step = MoveStep { give: Some(give), ..MoveStep::default() };
             self.step(id, &stored, &moving.to, step).await?;
             // More rounds do not help where as much changes meanwhile.
@@ -218,7 +227,7 @@ impl Controller {
         ex.bytes += round.len() as u64;
         let sent: Vec<u64> =
             ex.from_source.iter().map(|p| source.counted.get(&p.begin.1).copied().unwrap_or(0)).collect();
-        let give = GivenState { function: f.clone(), round };
+        let give = GivenState { function: f.clone(), round, leave: ex.leave.clone() };
         let step = MoveStep { give: Some(give), life: Some(f.clone()), ..MoveStep::default() };
         let (target, late) = tokio::join!(
             self.step(id, stored, &moving.to, step),
@@ -228,6 +237,7 @@ impl Controller {
         ex.mark("given");
         let lost: u64 = ex.to_source.iter().chain(&ex.from_source).map(|p| p.lost).sum();
         ex.missing = lost + source.missing.values().sum::<u64>() + late.iter().sum::<u64>();
+        ex.left = source.left;
         (ex.waited, ex.dropped) = (target.waiting, source.dropped + target.dropped);
         Ok(())
     }

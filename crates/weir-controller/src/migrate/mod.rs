@@ -6,6 +6,7 @@
 pub mod core;
 mod exchange;
 mod movable;
+mod tables;
 #[cfg(test)]
 mod tests;
 pub(crate) mod turns;
@@ -22,8 +23,9 @@ use weir_model::graph::{Function, RunAs, ServiceGraph};
 use weir_model::nearest::nearest;
 use weir_rest::body::Document;
 
-use self::core::{End, Kinds, Moving, Next, Stage, next};
+use self::core::{End, Images, Kinds, Moving, Next, Stage, next};
 use self::exchange::Exchange;
+use self::movable::NewImage;
 use crate::admit::{admit_move, in_parts};
 use crate::controller::Controller;
 use crate::fleet::segment;
@@ -31,6 +33,19 @@ use crate::store::{DomainGraph, Stored};
 
 /// How often it is looked whether packets wait still where a function has arrived, and how many times.
 const EMPTY: (Duration, u32) = (Duration::from_millis(20), 250);
+
+/// What becomes of a function as it moves.
+#[derive(Debug, Clone, Default)]
+pub struct How {
+    /// How it is run at the other node, if that changes.
+    pub kind: Option<RunAs>,
+    /// The image that it is made of there, if that changes: its name, or `NAME@VERSION`.
+    pub image: Option<String>,
+    /// The tables whose content may end, as `ELEMENT.TABLE`.
+    pub leave: Vec<String>,
+    /// Whether it is only asked what a move would be.
+    pub plan: bool,
+}
 
 /// A move in progress; it is over when this is dropped.
 struct Move<'c> {
@@ -53,6 +68,10 @@ struct Asked {
     from: String,
     /// How it is run, if that is to change.
     kinds: Option<Kinds>,
+    /// What image the documents of both nodes name, if that is to change.
+    images: Option<Images>,
+    /// What it is made of, if that is to change.
+    image: Option<NewImage>,
 }
 
 impl Controller {
@@ -90,32 +109,29 @@ impl Controller {
         Ok(Move { controller: self, graph: graph.to_owned() })
     }
 
-    /// Moves a function to another node, where it is run as `kind` says, if that says anything. To be run to its end.
+    /// Moves a function to another node, where it is as `how` says. To be run to its end.
     ///
     /// # Errors
     /// It cannot be there, or the move failed: then the function goes on where it was.
-    pub async fn migrate(
-        &self,
-        id: &str,
-        function: &str,
-        to: &str,
-        kind: Option<RunAs>,
-    ) -> Result<Moved, Problem> {
+    pub async fn migrate(&self, id: &str, function: &str, to: &str, how: &How) -> Result<Moved, Problem> {
         let _move = self.begin_move(id, format!("a move of function '{function}' to node '{to}'"))?;
         // Other graphs may change while this one moves, but not while it is found out where it can be.
         let changing = self.changing.lock().await;
-        let Asked { stored, graph, function, from, kinds } = self.may_move(id, function, to, kind).await?;
+        let Asked { stored, graph, function, from, kinds, images, image } =
+            self.may_move(id, function, to, how).await?;
         let moving = Moving {
             function: function.id.to_string(),
             from: from.clone(),
             to: to.to_owned(),
             stage: Stage::Prepared,
             kinds,
+            images,
         };
         let text = format!("function '{}' moves from node '{from}' to node '{to}'", function.id);
         self.tell(Kind::Notice, None, Some(id), text).await;
         let before = stored.graph.clone();
-        let mut ex = Exchange::default();
+        let leave = image.as_ref().map(|_| how.leave.clone());
+        let mut ex = Exchange::becoming(leave);
         let mut changing = Some(changing);
         let mut failure = None;
         let mut stage = Next::Stage(Stage::Prepared, End::Source);
@@ -155,7 +171,7 @@ impl Controller {
             self.tell(Kind::Failed, Some(to), Some(id), text.clone()).await;
             return Err(Problem { detail: text, ..problem });
         }
-        let Exchange { bytes, missing, waited, dropped, pause, .. } = ex;
+        let Exchange { bytes, missing, left, waited, dropped, pause, .. } = ex;
         let micros = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
         let text = format!(
             "function '{}' moved from node '{from}' to node '{to}': {bytes} bytes, {waited} packets waited, {dropped} dropped, for {micros} µs",
@@ -168,11 +184,16 @@ impl Controller {
             from,
             to: to.to_owned(),
             plan: false,
+            image: image.as_ref().map(|i| i.called.clone()),
+            begin: image.as_ref().map(|i| i.fates.begin.clone()).unwrap_or_default(),
+            end: image.map(|i| i.fates.end).unwrap_or_default(),
+            refused: Vec::new(),
             bytes,
             pause_micros: micros,
             waited,
             dropped,
             missing,
+            left,
         })
     }
 
@@ -197,7 +218,7 @@ impl Controller {
         let mut nodes = BTreeSet::new();
         for f in away {
             let Some(to) = admission.graph.functions.get(f).filter(|n| *n != from) else { return Ok(None) };
-            match self.migrate(id, f, to, None).await {
+            match self.migrate(id, f, to, &How::default()).await {
                 Ok(moved) => _ = nodes.insert(moved.to),
                 Err(p) if p.status == StatusCode::UNPROCESSABLE_ENTITY.as_u16() && nodes.is_empty() => {
                     return Ok(None);
@@ -212,14 +233,8 @@ impl Controller {
     ///
     /// # Errors
     /// It cannot be there.
-    pub async fn plan_move(
-        &self,
-        id: &str,
-        function: &str,
-        to: &str,
-        kind: Option<RunAs>,
-    ) -> Result<Moved, Problem> {
-        let Asked { function, from, stored, .. } = self.may_move(id, function, to, kind).await?;
+    pub async fn plan_move(&self, id: &str, function: &str, to: &str, how: &How) -> Result<Moved, Problem> {
+        let Asked { function, from, stored, image, .. } = self.may_move(id, function, to, how).await?;
         let (bytes, pause) = self.expected(id, function.id.as_str(), &from, &stored.graph).await?;
         Ok(Moved {
             graph: id.to_owned(),
@@ -227,11 +242,16 @@ impl Controller {
             from,
             to: to.to_owned(),
             plan: true,
+            image: image.as_ref().map(|i| i.called.clone()),
+            begin: image.as_ref().map(|i| i.fates.begin.clone()).unwrap_or_default(),
+            end: image.as_ref().map(|i| i.fates.end.clone()).unwrap_or_default(),
+            refused: image.map(|i| i.fates.refused).unwrap_or_default(),
             bytes,
             pause_micros: u64::try_from(pause.as_micros()).unwrap_or(u64::MAX),
             waited: 0,
             dropped: 0,
             missing: 0,
+            left: 0,
         })
     }
 
@@ -249,14 +269,8 @@ impl Controller {
         })
     }
 
-    /// Whether a function can move to a node, and run there as `kind` says.
-    async fn may_move(
-        &self,
-        id: &str,
-        function: &str,
-        to: &str,
-        kind: Option<RunAs>,
-    ) -> Result<Asked, Problem> {
+    /// Whether a function can move to a node, and be there as `how` says.
+    async fn may_move(&self, id: &str, function: &str, to: &str, how: &How) -> Result<Asked, Problem> {
         let stored = self.graph(id)?;
         self.member(to)?;
         let graph = ServiceGraph::from_json(&stored.graph.document.to_string())?;
@@ -273,7 +287,7 @@ impl Controller {
         if from == to {
             return refused(
                 StatusCode::CONFLICT,
-                format!("function '{}' is at node '{to}' already{}", function.id, movable::same_node(kind)),
+                format!("function '{}' is at node '{to}' already{}", function.id, movable::same_node(how)),
             );
         }
         // What its document says of the function itself follows it; what it says of the whole graph does not.
@@ -285,9 +299,21 @@ impl Controller {
         let mut parts = graph.into_parts();
         if let Some(f) = parts.functions.get_mut(number) {
             f.node = f.node.as_ref().and_then(|_| to.parse().ok());
-            f.kind = kind.or(f.kind);
+            f.kind = how.kind.or(f.kind);
+            if let Some(image) = how.image.as_deref().map(|i| movable::name_and_version(i).0)
+                && image != movable::image_of(&function)
+            {
+                let wrong = |e| {
+                    Problem::new(
+                        StatusCode::UNPROCESSABLE_ENTITY,
+                        format!("'{image}' is no name of an image: {e}"),
+                    )
+                };
+                f.template = Some(image.parse::<weir_model::value::Name>().map_err(wrong)?);
+            }
         }
         let graph = ServiceGraph::from_parts(&parts)?;
+        let new = graph.functions.get(number).ok_or_else(Problem::internal)?;
         let online: BTreeSet<String> = self.fleet.names().into_iter().collect();
         for node in [to, &from].into_iter().chain(stored.graph.parts.keys().map(String::as_str)) {
             if !online.contains(node) {
@@ -296,11 +322,14 @@ impl Controller {
         }
         let view = self.view();
         let tenant = graph.tenant.as_ref().and_then(|t| self.login.tenant_kind(t.as_str()));
-        let proof = admit_move(&graph, &stored.graph, tenant, &view, &online, (&function, to))?;
-        self.is_movable(&function, &from, to, kind).await?;
+        let proof = admit_move(&graph, &stored.graph, tenant, &view, &online, (new, to))?;
+        let image = self.is_movable((&function, new), (&from, to), how).await?;
         self.prove(proof).await?;
-        let kinds = kind.filter(|_| kind != function.kind).map(|_| Kinds { from: function.kind, to: kind });
-        Ok(Asked { stored, graph, function, from, kinds })
+        let kinds = (new.kind != function.kind).then_some(Kinds { from: function.kind, to: new.kind });
+        let images = (new.template != function.template)
+            .then(|| [&function, new].map(|f| f.template.as_ref().map(ToString::to_string)))
+            .map(|[from, to]| Images { from, to });
+        Ok(Asked { stored, graph, function, from, kinds, images, image })
     }
 
     /// The parts of a stage; `at` is the node that the function is at.

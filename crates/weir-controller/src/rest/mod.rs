@@ -76,6 +76,7 @@ pub fn openapi() -> Value {
     // What a controller asks of its nodes.
     if let Some(paths) = api["paths"].as_object_mut() {
         paths.remove("/graphs/{id}/move-step");
+        paths.remove("/images/{name}/tables");
     }
     api["info"]["title"] = json!("Weir controller");
     api["info"]["description"] = json!(

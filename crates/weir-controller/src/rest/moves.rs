@@ -18,6 +18,7 @@ use weir_store::history::{Confirm, Note};
 
 use super::{App, proxy};
 use crate::fleet::segment;
+use crate::migrate::How;
 
 fn to_change(function: Function<'_>) -> Action<'_> {
     Action::ChangeGraph(function.graph)
@@ -121,12 +122,12 @@ pub(super) async fn migrate(
 ) -> Result<Json<Moved>, Problem> {
     let stored = app.graph_for(&id, |g| caller.can(&Action::ListGraph(g)))?;
     caller.may(&Action::ChangeGraph(stored.graph.owned(&id)))?;
-    let MoveRequest { to, kind, plan } = json(body)?.0;
-    let kind = kind.map(Into::into);
+    let MoveRequest { to, kind, image, leave, plan } = json(body)?.0;
+    let how = How { kind: kind.map(Into::into), image, leave, plan };
     if plan {
-        return app.plan_move(&id, &name, &to, kind).await.map(Json);
+        return app.plan_move(&id, &name, &to, &how).await.map(Json);
     }
     caller.summary(format!("{name}: to node {to}"));
     let app = app.clone();
-    to_the_end(async move { app.migrate(&id, &name, &to, kind).await }).await.map(Json)
+    to_the_end(async move { app.migrate(&id, &name, &to, &how).await }).await.map(Json)
 }

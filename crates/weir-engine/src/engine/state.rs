@@ -55,7 +55,23 @@ impl Engine {
     /// # Errors
     /// If there is no such graph or function, it is not stopped, or the round is damaged or another function's. It may have a part of it then.
     pub fn import_round(&mut self, graph: &str, function: &str, round: &str) -> Result<(), String> {
-        Round::read(round)?.pieces().into_iter().try_for_each(|piece| self.absorb(graph, function, piece))
+        self.import_round_of(graph, function, round, None)
+    }
+
+    /// The same of a function that may have other elements, if `leave` is said: the tables of the round, as `ELEMENT.TABLE`, that may end. All others need
+    /// one here of the same element, name and fields.
+    ///
+    /// # Errors
+    /// As those of [`import_round`](Engine::import_round), and if a table has none that it fits.
+    pub fn import_round_of(
+        &mut self,
+        graph: &str,
+        function: &str,
+        round: &str,
+        leave: Option<&[String]>,
+    ) -> Result<(), String> {
+        let pieces = Round::read(round)?.pieces();
+        pieces.into_iter().try_for_each(|piece| self.absorb(graph, function, piece, leave))
     }
 
     /// What a round of a function's state is made of: of its tables, and with `last` also of its packets and timers.
@@ -69,12 +85,18 @@ impl Engine {
     }
 
     /// Does to a function that is stopped what changed in another.
-    pub(crate) fn absorb(&mut self, graph: &str, function: &str, round: Round) -> Result<(), String> {
+    pub(crate) fn absorb(
+        &mut self,
+        graph: &str,
+        function: &str,
+        round: Round,
+        leave: Option<&[String]>,
+    ) -> Result<(), String> {
         self.rt.env.tick();
         self.with_rest(|first, rest| {
             first.quiesce(rest);
             let (router, rt) = first.graph(graph)?;
-            router.absorb(rt, rest, function, round)
+            router.absorb(rt, rest, function, round, leave)
         })
     }
 

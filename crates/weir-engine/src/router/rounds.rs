@@ -23,6 +23,7 @@ pub(crate) struct Look {
     /// Other tables, and packets that wait.
     rest: SetSnapshot,
     timers: Option<Vec<u64>>,
+    timer_of: Vec<String>,
 }
 
 /// A round.
@@ -35,6 +36,16 @@ pub(crate) struct Round {
     /// Of the last round: nanoseconds until each timer is due, in the order of the elements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     timers: Option<Vec<u64>>,
+    /// The element that each timer is of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    timer_of: Vec<String>,
+}
+
+/// A table of a function as people call it: its element and its name.
+fn shown(owner: &str, table: &str) -> String {
+    let element = owner.strip_prefix("shared ").unwrap_or(owner);
+    let element = element.split(" :: ").next().unwrap_or(element);
+    format!("{}.{table}", element.trim_start_matches('/'))
 }
 
 impl Look {
@@ -45,6 +56,7 @@ impl Look {
             changes: self.frozen.since(before),
             rest: self.rest.clone(),
             timers: self.timers.clone(),
+            timer_of: self.timer_of.clone(),
         };
         written_text(MAGIC, &round)
     }
@@ -58,7 +70,7 @@ impl Round {
 
     /// The same in pieces, none of which takes long.
     pub fn pieces(self) -> Vec<Round> {
-        let Round { elements, changes, rest, timers } = self;
+        let Round { elements, changes, rest, timers, timer_of } = self;
         let mut pieces: Vec<Round> = changes
             .pieces(PIECE)
             .into_iter()
@@ -67,10 +79,11 @@ impl Round {
                 changes,
                 rest: SetSnapshot::default(),
                 timers: None,
+                timer_of: Vec::new(),
             })
             .collect();
         if let Some(last) = pieces.last_mut() {
-            (last.rest, last.timers) = (rest, timers);
+            (last.rest, last.timers, last.timer_of) = (rest, timers, timer_of);
         }
         pieces
     }
@@ -114,34 +127,55 @@ impl Router {
         }
         waiting?;
         let timers = last.then(|| self.timers_of(rt, &elements));
+        // In each round: who does not know this says so before anything stops.
+        let timer_of = self.timer_owners(&elements);
         let elements = elements.into_iter().map(|(_, e)| e).collect();
-        Ok(Look { elements, frozen, rest: all.select(|owner| self.owner_within(owner, function)), timers })
+        let rest = all.select(|owner, _| self.owner_within(owner, function));
+        Ok(Look { elements, frozen, rest, timers, timer_of })
     }
 
-    /// Does to a function, which is stopped, what changed in one of the same elements. What came before a mistake is done.
+    /// Does to a function, which is stopped, what changed in one of the same elements; in one of others if `leave` is said, which names the tables of that
+    /// one, as `ELEMENT.TABLE`, that may end. What came before a mistake is done.
     pub(crate) fn absorb(
         &mut self,
         rt: &mut Runtime,
         rest: &mut (impl Others + ?Sized),
         function: &str,
         round: Round,
+        leave: Option<&[String]>,
     ) -> Result<(), String> {
         let elements = self.elements_of(function)?;
-        self.is_of_same(&elements, &round.elements)?;
+        if leave.is_none() {
+            self.is_of_same(&elements, &round.elements)?;
+        }
         if !elements.iter().all(|(e, _)| self.stopped.get(*e) == Some(&true)) {
             return Err(format!("function '{function}' is not stopped"));
         }
-        let changes = round.changes.select(|owner| self.owner_here(owner, function));
-        let others = round.rest.select(|owner| self.owner_here(owner, function));
         let own: Vec<u32> = (0..self.tables.len() as u32)
             .filter(|&t| self.is_state(t) && self.owner_within(&self.table_owner(t), function).is_some())
             .collect();
+        let leaves = |owner: &str, name: &str| leave.is_some_and(|l| l.contains(&shown(owner, name)));
+        if leave.is_some() {
+            self.fits(function, &round, &own, leaves)?;
+        }
+        let here = |owner: &str, name: &str| {
+            Some(owner).filter(|o| !leaves(o, name)).and_then(|o| self.owner_here(o, function))
+        };
+        let (changes, others) = (round.changes.select(here), round.rest.select(here));
         let whole: Vec<u32> = own.iter().copied().filter(|&t| !self.tables.can_freeze(t)).collect();
+        // What an element makes of its state by its parameters is to be found by the new ones.
+        let other: Vec<usize> = match round.timers {
+            Some(_) => {
+                elements.iter().filter(|(_, e)| !round.elements.contains(e)).map(|(n, _)| *n).collect()
+            }
+            None => Vec::new(),
+        };
         let gathered = self.gather(rest);
         let mut done = self.absorb_here(rt, &changes, &own);
         if done.is_ok() {
             done = self.restore_tables(rt, &others, &whole);
         }
+        self.adopted(rt, &other);
         for worker in 1..=rest.last_worker() {
             let Some((router, rt)) = rest.parts(worker, self.slot).filter(|_| done.is_ok()) else { continue };
             let same: Vec<u32> = own.iter().copied().filter(|&t| router.restores(rt, t)).collect();
@@ -149,6 +183,7 @@ impl Router {
             if done.is_ok() {
                 done = router.restore_tables(rt, &others, &whole);
             }
+            router.adopted(rt, &other);
             router.clear_sums(own.iter().copied());
         }
         if gathered {
@@ -156,7 +191,41 @@ impl Router {
         }
         done?;
         if let Some(timers) = &round.timers {
-            self.set_timers(rt, &elements, timers);
+            self.set_timers_of(rt, &elements, (&round.timer_of, timers));
+        }
+        Ok(())
+    }
+
+    /// Whether each table of a round has one here that can take its content, but for those that are left.
+    fn fits(
+        &self,
+        function: &str,
+        round: &Round,
+        own: &[u32],
+        leaves: impl Fn(&str, &str) -> bool,
+    ) -> Result<(), String> {
+        let others = round.rest.tables.iter().map(|t| (t.owner.as_str(), &t.decl));
+        for (owner, decl) in round.changes.tables().chain(others).filter(|(o, d)| !leaves(o, &d.name)) {
+            // What elements are called that have no name follows from their number in the script, and says little.
+            if owner.contains('@') && decl.is_cell() {
+                continue;
+            }
+            let name = shown(owner, &decl.name);
+            let here = self.owner_here(owner, function);
+            let table = own.iter().find(|&&t| {
+                here.as_ref() == Some(&self.table_owner(t))
+                    && self.plan.linked.tables[t as usize].decl.name == decl.name
+            });
+            match (table, here) {
+                (Some(&t), _) => {
+                    if let Some(what) = self.plan.linked.tables[t as usize].decl.differs(decl) {
+                        return Err(format!("the table '{name}' is another one here: {what}"));
+                    }
+                }
+                // Packets that wait in a node.
+                (None, Some(here)) if self.has_node(&here) => {}
+                (None, _) => return Err(format!("nothing here has the table '{name}'")),
+            }
         }
         Ok(())
     }

@@ -7,6 +7,8 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use weir_ir::State;
+use weir_plan::Part;
 use weir_protocol::MAX_STATE;
 use weir_table::SetSnapshot;
 
@@ -156,7 +158,7 @@ impl Router {
             .collect();
         all.tables
             .retain(|t| !configured.iter().any(|(owner, name)| *owner == t.owner && *name == t.decl.name));
-        let tables = all.select(|owner| self.owner_within(owner, function));
+        let tables = all.select(|owner, _| self.owner_within(owner, function));
         let elements = elements.into_iter().map(|(_, e)| e).collect();
         written_text(MAGIC, &FunctionState { elements, tables, timers })
     }
@@ -173,7 +175,7 @@ impl Router {
         let state: FunctionState = read_text(MAGIC, "weir-state ", text)?;
         let elements = self.elements_of(function)?;
         self.is_of_same(&elements, &state.elements)?;
-        let from = state.tables.select(|owner| self.owner_here(owner, function));
+        let from = state.tables.select(|owner, _| self.owner_here(owner, function));
         let own: Vec<u32> = (0..self.plan.linked.tables.len() as u32)
             .filter(|&t| self.is_state(t) && self.owner_within(&self.table_owner(t), function).is_some())
             .collect();
@@ -220,6 +222,51 @@ impl Router {
     pub(super) fn timers_of(&self, rt: &Runtime, elements: &[(usize, Element)]) -> Vec<u64> {
         let of = |t: &&Timer| elements.iter().any(|(e, _)| *e == self.plan.owners[t.owner as usize]);
         self.timers.iter().filter(of).map(|t| t.next.saturating_sub(rt.env.now)).collect()
+    }
+
+    /// The names of the elements that these are the timers of.
+    pub(super) fn timer_owners(&self, elements: &[(usize, Element)]) -> Vec<String> {
+        let owner = |t: &Timer| elements.iter().find(|(e, _)| *e == self.plan.owners[t.owner as usize]);
+        self.timers.iter().filter_map(owner).map(|(_, e)| e.name.clone()).collect()
+    }
+
+    /// Sets the timers of elements by those of elements with the same names, in their order.
+    pub(super) fn set_timers_of(
+        &mut self,
+        rt: &Runtime,
+        elements: &[(usize, Element)],
+        (names, left): (&[String], &[u64]),
+    ) {
+        let own = self.timer_owners(elements);
+        if names == own || names.is_empty() {
+            return self.set_timers(rt, elements, left);
+        }
+        let mut given: Vec<Option<(&String, u64)>> =
+            names.iter().zip(left.iter().copied()).map(Some).collect();
+        let owners = &self.plan.owners;
+        let of = |t: &&mut Timer| elements.iter().any(|(e, _)| *e == owners[t.owner as usize]);
+        for (t, name) in self.timers.iter_mut().filter(of).zip(&own) {
+            let same = given.iter_mut().find(|g| g.is_some_and(|(n, _)| n == name));
+            if let Some((_, left)) = same.and_then(Option::take) {
+                t.next = rt.env.now.saturating_add(left);
+            }
+        }
+    }
+
+    /// Whether this is the owner, as snapshots call it, of packets that wait in a node.
+    pub(super) fn has_node(&self, owner: &str) -> bool {
+        let Some((name, class)) = owner.split_once(" :: ") else { return false };
+        let found = self.plan.graph.find(name).filter(|&e| self.plan.graph.elements[e].class == class);
+        found.is_some_and(|e| matches!(self.plan.parts[e], Part::Node { .. }))
+    }
+
+    /// Lets elements whose state is another one's make of it what they make by their own parameters.
+    pub(super) fn adopted(&mut self, rt: &Runtime, elements: &[usize]) {
+        for &e in elements {
+            if let Part::Element { element, tables, .. } = &self.plan.parts[e] {
+                element.adopted(&mut State::new(&mut self.tables, tables, rt.env.now));
+            }
+        }
     }
 
     pub(super) fn set_timers(&mut self, rt: &Runtime, elements: &[(usize, Element)], left: &[u64]) {

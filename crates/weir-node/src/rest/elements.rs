@@ -133,25 +133,21 @@ impl<'p, P: DataPlane> Elements<'p, P> {
     }
 
     /// Stops a function that has a data plane of its own, or lets it go on. What its graph has sent it comes before it stops, and what it has sent
-    /// has come to its graph.
-    pub async fn hold(&self, graph: &Place<'_, P>, stops: bool) -> Result<(), Problem> {
-        if stops {
-            self.arrives(graph, "to it").await?;
-        }
+    /// has come to its graph. Gives how many packets have not, which may be lost.
+    pub async fn hold(&self, graph: &Place<'_, P>, stops: bool) -> Result<u64, Problem> {
+        let to = if stops { self.arrives(graph, "to it").await? } else { 0 };
         self.place.exchange(Vec::new(), vec![(self.element.clone(), stops)], Vec::new()).await?;
-        if stops {
-            self.arrives(&self.place, "from it").await?;
-        }
-        Ok(())
+        let from = if stops { self.arrives(&self.place, "from it").await? } else { 0 };
+        Ok(to.saturating_add(from))
     }
 
-    /// Waits until the other side has taken what a data plane has sent by the function's ports.
-    async fn arrives(&self, from: &Place<'_, P>, which: &str) -> Result<(), Problem> {
+    /// Waits until the other side has taken what a data plane has sent by the function's ports; gives how many packets it has not taken.
+    async fn arrives(&self, from: &Place<'_, P>, which: &str) -> Result<u64, Problem> {
         let reads: Vec<String> = (0..self.ports).flat_map(|port| under_way(&self.element, port)).collect();
         let left: u64 = from.wait(&reads, |said| said).await?.into_iter().fold(0, u64::saturating_add);
         if left > 0 {
             tracing::warn!("function {}: {left} packets on their way {which} do not arrive", self.element);
         }
-        Ok(())
+        Ok(left)
     }
 }

@@ -13,7 +13,7 @@ use weir_api::images::{ImageDetails, ImageHandler, ImageList, ImagePort, ImageSu
 use weir_api::node::Health;
 use weir_api::problem::Problem;
 use weir_auth::Action;
-use weir_model::template::TemplatePort;
+use weir_model::template::{Template, TemplatePort};
 use weir_protocol::Command;
 use weir_rest::body::{Received, bytes};
 use weir_rest::extract::{Path, Query};
@@ -25,6 +25,7 @@ use crate::compute::Compute;
 use crate::compute::digest::of_folder;
 use crate::connection::DataPlane;
 use crate::desired::{FunctionRuntime, PublicHandler};
+use crate::images::Images;
 use crate::instance::{InstanceId, Kind};
 use crate::node::Entry;
 use crate::proof;
@@ -223,7 +224,7 @@ pub(super) async fn write(
 pub(super) async fn images(State(app): State<App>, caller: Caller) -> Result<Json<ImageList>, Problem> {
     caller.may(&Action::ReadImages)?;
     let found = app.tried_images().await;
-    let summary = |t: &weir_model::template::Template| ImageSummary {
+    let summary = |t: &Template| ImageSummary {
         name: t.name.to_string(),
         kind: t.implementation.kind().to_owned(),
         version: t.version.as_ref().map(ToString::to_string),
@@ -248,21 +249,23 @@ pub(super) async fn image(
     Path(name): Path<String>,
 ) -> Result<Json<ImageDetails>, Problem> {
     caller.may(&Action::ReadImages)?;
-    let found = app.images().await;
-    let Some(t) = found.templates.get(&name) else {
-        let hint = nearest(&name, found.templates.keys().map(String::as_str));
-        let broken = match found.errors.len() {
+    Ok(Json(details(found(&app.images().await, &name)?)))
+}
+
+/// The image of a name.
+pub(super) fn found<'i>(images: &'i Images, name: &str) -> Result<&'i Template, Problem> {
+    images.templates.get(name).ok_or_else(|| {
+        let hint = nearest(name, images.templates.keys().map(String::as_str));
+        let broken = match images.errors.len() {
             0 => String::new(),
             n => format!("; {n} cannot be read, see 'weir images'"),
         };
-        let detail = format!("there is no image '{name}'{hint}{broken}");
-        return Err(Problem::new(StatusCode::NOT_FOUND, detail));
-    };
-    Ok(Json(details(t)))
+        Problem::new(StatusCode::NOT_FOUND, format!("there is no image '{name}'{hint}{broken}"))
+    })
 }
 
 /// All of an image.
-fn details(t: &weir_model::template::Template) -> ImageDetails {
+fn details(t: &Template) -> ImageDetails {
     let port = |p: &TemplatePort| ImagePort { name: p.name.to_string(), doc: p.doc.clone() };
     ImageDetails {
         name: t.name.to_string(),

@@ -5,6 +5,7 @@ mod elements;
 mod functions;
 mod graphs;
 mod history;
+mod image_tables;
 mod life;
 mod log;
 mod metrics;
@@ -63,6 +64,7 @@ fn guarded() -> OpenApiRouter<App> {
         .routes(routes!(history::confirm))
         .routes(routes!(functions::images))
         .routes(routes!(functions::image, functions::put_image, functions::delete_image))
+        .routes(routes!(image_tables::tables))
         .routes(routes!(devices::list))
         .routes(routes!(devices::domain))
         .routes(routes!(metrics::get))

@@ -96,12 +96,13 @@ async fn done<P: DataPlane>(
         let gates: Vec<String> = gates("length").into_iter().chain(gates("drops")).collect();
         lives = Some((at, gates));
     }
-    let given = step.give.map(|g| Ok::<_, Problem>((elements(&g.function)?, g.round))).transpose()?;
+    let given =
+        step.give.map(|g| Ok::<_, Problem>((elements(&g.function)?, g.round, g.leave))).transpose()?;
     let taken = step.take.map(|t| Ok::<_, Problem>((elements(&t.function)?, t))).transpose()?;
 
-    if let Some((at, round)) = given {
+    if let Some((at, round, leave)) = given {
         let (graph, function) = (at.place.graph.clone(), at.element.clone());
-        at.place.call(Command::ImportRound { graph, function, round }).await?;
+        at.place.call(Command::ImportRound { graph, function, round, leave }).await?;
     }
     let wanted: Vec<u64> = step.await_packets.values().copied().collect();
     let missing = graph
@@ -111,7 +112,7 @@ async fn done<P: DataPlane>(
     let mut said = MoveStepDone { missing, ..MoveStepDone::default() };
     let (alone, inline): (Vec<_>, Vec<_>) = holds.into_iter().partition(|(at, _)| at.is_alone());
     for (at, stops) in &alone {
-        at.hold(&graph, *stops).await?;
+        said.left = said.left.saturating_add(at.hold(&graph, *stops).await?);
     }
     let inline = inline.into_iter().map(|(at, stops)| (at.element, stops)).collect();
     let (own, gates) = match lives {

@@ -181,6 +181,7 @@ mod tests {
             "post /graphs/{id}/move-step",
             "post /graphs/{id}/rollback",
             "post /graphs/{id}/trace",
+            "post /images/{name}/tables",
             "post /measure",
             "post /metrics/token",
             "post /plan",

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use weir_controller::migrate::How;
+
 use super::{NODES, Sim};
 use crate::node::{Life, version};
 use crate::tasks::About;
@@ -26,7 +28,11 @@ impl Sim {
         self.begins(id, Some(version), format!("migrate {id} v{version} to {to}"));
         let name = id.to_owned();
         self.tasks.spawn(About::Client(id.to_owned()), async move {
-            controller.migrate(&name, "f", &to, None).await.err().map_or_else(String::new, |p| p.to_string())
+            controller
+                .migrate(&name, "f", &to, &How::default())
+                .await
+                .err()
+                .map_or_else(String::new, |p| p.to_string())
         });
     }
 

@@ -245,18 +245,19 @@ impl Changes {
         self.len() == 0 && !self.tables.iter().any(|t| t.all)
     }
 
-    /// The owner and the name of each table.
-    pub fn tables(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.tables.iter().map(|t| (t.owner.as_str(), t.decl.name.as_str()))
+    /// The owner and the declaration of each table.
+    pub fn tables(&self) -> impl Iterator<Item = (&str, &TableDecl)> {
+        self.tables.iter().map(|t| (t.owner.as_str(), &t.decl))
     }
 
-    /// The same with other names for owners; tables to which `rename` gives none are left out, and links to entries of them.
+    /// The same with other names for owners, which `rename` gives by owner and name of a table; tables to which it gives none are left out, and links to
+    /// entries of them.
     #[must_use]
-    pub fn select(self, rename: impl Fn(&str) -> Option<String>) -> Changes {
+    pub fn select(self, rename: impl Fn(&str, &str) -> Option<String>) -> Changes {
         let mut numbers: HashMap<usize, usize> = HashMap::new();
         let mut tables = Vec::new();
         for (i, t) in self.tables.into_iter().enumerate() {
-            if let Some(owner) = rename(&t.owner) {
+            if let Some(owner) = rename(&t.owner, &t.decl.name) {
                 numbers.insert(i, tables.len());
                 tables.push(TableChanges { owner, ..t });
             }

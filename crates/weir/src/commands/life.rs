@@ -61,6 +61,12 @@ pub(crate) struct MigrateArgs {
     /// How it is run there: by the graph's data plane, or in a process of its own; as it is now if this is left out
     #[arg(long, value_name = "KIND")]
     kind: Option<RunsAs>,
+    /// The image that it is made of there: its name, or NAME@VERSION; the one that it has now if this is left out
+    #[arg(long, value_name = "IMAGE", add = ArgValueCandidates::new(complete::images))]
+    image: Option<String>,
+    /// A table, as ELEMENT.TABLE, whose content may end because the other image has none that it fits
+    #[arg(long, value_name = "TABLE", requires = "image")]
+    leave: Vec<String>,
     /// Only say how large its state is, and how long packets would wait
     #[arg(long)]
     plan: bool,
@@ -118,7 +124,13 @@ pub(crate) fn migrate(args: &MigrateArgs, ui: &Ui) -> Result<(), Failure> {
         RunsAs::Inline => MoveKind::Inline,
         RunsAs::Process => MoveKind::Process,
     });
-    let request = MoveRequest { to: args.to.clone(), kind, plan: args.plan };
+    let request = MoveRequest {
+        to: args.to.clone(),
+        kind,
+        image: args.image.clone(),
+        leave: args.leave.clone(),
+        plan: args.plan,
+    };
     let moved = args.node.client()?.move_function(&args.graph, &args.function, &request)?;
     ui.print(&moved, || moved_text(&moved))?;
     Ok(())
@@ -127,13 +139,25 @@ pub(crate) fn migrate(args: &MigrateArgs, ui: &Ui) -> Result<(), Failure> {
 fn moved_text(moved: &Moved) -> String {
     let Moved { graph, function, from, to, bytes, waited, dropped, missing, .. } = moved;
     let milliseconds = std::time::Duration::from_micros(moved.pause_micros).as_secs_f64() * 1000.0;
+    let mut tables = String::new();
+    if let Some(image) = &moved.image {
+        let (is, begin, end) =
+            if moved.plan { ("would be", "would begin", "would end") } else { ("is", "began", "ended") };
+        tables.push_str(&format!("it {is} one of {image}\n"));
+        moved.begin.iter().for_each(|t| tables.push_str(&format!("the table {t} {begin} empty\n")));
+        moved.end.iter().for_each(|t| tables.push_str(&format!("the content of the table {t} {end}\n")));
+    }
     if moved.plan {
-        return format!(
-            "function {function} of graph {graph}: {bytes} bytes of state would go from node {from} to node {to}; packets would wait for about {milliseconds:.0} ms\n"
+        let mut text = format!(
+            "function {function} of graph {graph}: {bytes} bytes of state would go from node {from} to node {to}; packets would wait for about {milliseconds:.0} ms\n{tables}"
         );
+        for why in &moved.refused {
+            text.push_str(&format!("it would be refused unless --leave allows it: {why}\n"));
+        }
+        return text;
     }
     let mut text = format!(
-        "function {function} of graph {graph}: at node {to} now, before at node {from}\n{bytes} bytes of state; for {milliseconds:.1} ms packets waited, {waited} of them\n"
+        "function {function} of graph {graph}: at node {to} now, before at node {from}\n{bytes} bytes of state; for {milliseconds:.1} ms packets waited, {waited} of them\n{tables}"
     );
     if *dropped > 0 {
         text.push_str(&format!("{dropped} packets were dropped: there was no space for them to wait (Stopped); 'fifo' of the function says how much there is\n"));
@@ -141,6 +165,12 @@ fn moved_text(moved: &Moved) -> String {
     if *missing > 0 {
         text.push_str(&format!(
             "{missing} packets were lost on links between nodes since the graph is there, or in the move\n"
+        ));
+    }
+    if moved.left > 0 {
+        text.push_str(&format!(
+            "{} packets between the function's process and its graph did not arrive in time, and may be lost\n",
+            moved.left
         ));
     }
     text

@@ -232,3 +232,67 @@ fn two_moves_at_once_do_not_disturb_each_other() {
     domain.weir(&["delete", "other"]).ok();
     domain.stop_engines();
 }
+
+/// A newer version of the image of the NAT, of another name, with more elements.
+fn newer_image(lab: &Lab, version: &str, more: &str) {
+    let of = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../images/nat");
+    let read = |file: &str| std::fs::read_to_string(of.join(file)).unwrap();
+    let manifest = read("function.yaml").replace("version: \"1.0\"", &format!("version: \"{version}\""));
+    let manifest = manifest.replace("name: nat\n", "name: nat2\n");
+    std::fs::create_dir_all(lab.path("images/nat2")).unwrap();
+    lab.write("images/nat2/function.yaml", &manifest);
+    lab.write("images/nat2/function.click", &format!("{}\n{more}", read("function.click")));
+}
+
+#[test]
+fn a_function_becomes_one_of_a_newer_version_as_it_moves_and_keeps_its_mappings() {
+    let lab = lab(true);
+    addresses(&lab);
+    newer_image(&lab, "2.0", "Idle -> extra :: ConnectionLimit(9) -> Discard; extra [1] -> Discard;\n");
+    let domain = Domain::start(&lab);
+    let _nodes = domain.join_all();
+    domain.apply(NAT, &[]).ok();
+    crate::lab::until_pings(&lab.ns("h1"), "10.2.0.3");
+    let at = nodes_of_nat(&lab)[0];
+    let [to, then] = match at {
+        "n1" => ["n2", "n3"],
+        "n2" => ["n1", "n3"],
+        _ => ["n1", "n2"],
+    };
+    let stream = Stream::start(&lab, "h1", "h3", "10.2.0.3", 5300, 500);
+    let wrong = domain.weir(&["migrate", "office", "nat", "--to", to, "--image", "nat2@3.0"]).fails(1);
+    assert!(wrong.contains("has not the version 3.0, but 2.0"), "{wrong}");
+    let plan = domain.weir(&["migrate", "office", "nat", "--to", to, "--image", "nat2@2.0", "--plan"]).ok();
+    assert!(plan.contains("it would be one of nat2@2.0") && plan.contains("table extra."), "{plan}");
+    assert!(!plan.contains("refused"), "{plan}");
+    let moved = domain.json(&["migrate", "office", "nat", "--to", to, "--image", "nat2@2.0"]);
+    assert_eq!((&moved["dropped"], &moved["missing"]), (&0.into(), &0.into()), "{moved}");
+    assert_eq!(moved["image"], "nat2@2.0", "{moved}");
+    assert_eq!(nodes_of_nat(&lab), [to]);
+    let document = domain.json(&["show", "office"]);
+    assert!(document.to_string().contains("nat2"), "{document}");
+    // Back to the older version the new tables would be lost: that is said first, and has to be allowed by name.
+    let plan = domain.weir(&["migrate", "office", "nat", "--to", then, "--image", "nat", "--plan"]).ok();
+    assert!(plan.contains("would be refused unless --leave allows it: the table 'extra."), "{plan}");
+    let refused = domain.weir(&["migrate", "office", "nat", "--to", then, "--image", "nat"]).fails(1);
+    assert!(refused.contains("'extra."), "{refused}");
+    assert_eq!(nodes_of_nat(&lab), [to]);
+    let plan = domain.json(&["migrate", "office", "nat", "--to", then, "--image", "nat", "--plan"]);
+    let leave: Vec<String> = plan["end"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|t| ["--leave".to_owned(), t.as_str().unwrap().to_owned()])
+        .collect();
+    let mut command = vec!["migrate", "office", "nat", "--to", then, "--image", "nat"];
+    command.extend(leave.iter().map(String::as_str));
+    let moved = domain.json(&command);
+    assert_eq!((&moved["dropped"], &moved["missing"]), (&0.into(), &0.into()), "{moved}");
+    let received = stream.all_came_once();
+    assert_eq!(received.account["disordered"], 0, "{}", received.account);
+    // One mapping, by which all packets went.
+    assert_eq!(received.sources, ["10.2.0.1"]);
+    assert_eq!(received.account["endpoints"], 1, "{}", received.account);
+    domain.weir(&["delete", "office"]).ok();
+    domain.stop_engines();
+}

@@ -31,7 +31,7 @@ s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)  # SO_RCVBUFFORCE
 s.bind(('', int(sys.argv[1])))
 print('ready', flush=True)
-seen, twice, disordered, last, sent, sources = set(), 0, 0, -1, None, set()
+seen, twice, disordered, last, sent, sources, endpoints = set(), 0, 0, -1, None, set(), set()
 while sent is None or len(seen) < sent:
     ready = select.select([s] if sent is not None else [s, sys.stdin], [], [], 2)[0]
     if not ready and sent is not None:
@@ -44,13 +44,14 @@ while sent is None or len(seen) < sent:
         last = max(last, n)
         seen.add(n)
         sources.add(source[0])
+        endpoints.add(source)
         if len(seen) == 1:
             print('first', flush=True)
     if sys.stdin in ready:
         sent = int(sys.stdin.readline() or 0)
 lost = sorted(set(range(sent)) - seen)
 print(json.dumps(dict(sent=sent, received=len(seen), lost=len(lost), first_lost=lost[:20], twice=twice,
-                      disordered=disordered, sources=sorted(sources))), flush=True)
+                      disordered=disordered, sources=sorted(sources), endpoints=len(endpoints))), flush=True)
 "#;
 
 /// A stream of numbered datagrams.

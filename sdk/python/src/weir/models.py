@@ -459,6 +459,10 @@ class GivenState(BaseModel):
     """
     The function.
     """
+    leave: list[str] | None = None
+    """
+    Said if the function is of another version here: the tables, as `ELEMENT.TABLE`, that may end.
+    """
     round: str
     """
     The round, as it was taken.
@@ -547,6 +551,20 @@ class ImagePort(BaseModel):
     name: str
     """
     Its name.
+    """
+
+
+class ImageTablesRequest(BaseModel):
+    """
+    Which tables of an image are asked for.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    params: dict[str, Any] | None = None
+    """
+    Values of its parameters, as in documents.
     """
 
 
@@ -801,7 +819,16 @@ class MoveRequest(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
     )
+    image: str | None = None
+    """
+    The image that it is made of there, as `NAME` or `NAME@VERSION`; if nothing is said, the one that it is made of now. What is in its tables goes to those of
+    the same element, name and fields.
+    """
     kind: Literal["inline", "process"] | None = None
+    leave: list[str] | None = None
+    """
+    Tables, as `ELEMENT.TABLE`, whose content may end because the other image has none that it fits.
+    """
     plan: bool | None = None
     """
     Whether only to say what the move would be.
@@ -825,6 +852,10 @@ class MoveStepDone(BaseModel):
     """
     Packets for which there was no space there.
     """
+    left: Annotated[int | None, Field(ge=0)] = None
+    """
+    Packets on their way between a graph and the function's own data plane that did not arrive, and may be lost.
+    """
     missing: dict[str, int] | None = None
     """
     Packets that were awaited and have not come, by access point.
@@ -844,6 +875,10 @@ class Moved(BaseModel):
     A function has moved, or would.
     """
 
+    begin: list[str] | None = None
+    """
+    Tables of the other image, as `ELEMENT.TABLE`, that begin empty.
+    """
     bytes: Annotated[int, Field(ge=0)]
     """
     Bytes of its state.
@@ -851,6 +886,10 @@ class Moved(BaseModel):
     dropped: Annotated[int | None, Field(ge=0)] = None
     """
     Packets for which there was no space to wait.
+    """
+    end: list[str] | None = None
+    """
+    Tables that the other image has nothing for, and that end.
     """
     from_: Annotated[str, Field(alias="from")]
     """
@@ -864,6 +903,14 @@ class Moved(BaseModel):
     """
     The graph.
     """
+    image: str | None = None
+    """
+    The image that it is made of from now on, with its version, if that is another one.
+    """
+    left: Annotated[int | None, Field(ge=0)] = None
+    """
+    Packets on their way between the graph and the function's process that did not arrive in the time that they are waited for: they may be lost.
+    """
     missing: Annotated[int | None, Field(ge=0)] = None
     """
     Packets that nodes sent each other by the old paths and that did not arrive, since these are there.
@@ -875,6 +922,10 @@ class Moved(BaseModel):
     plan: bool
     """
     Whether that is a plan, and nothing was done.
+    """
+    refused: list[str] | None = None
+    """
+    Of a plan: what the move would be refused for, unless it is allowed by name.
     """
     to: str
     """
@@ -1249,6 +1300,21 @@ class TableFate(BaseModel):
     table: str
     """
     `element.table`.
+    """
+
+
+class TableField(BaseModel):
+    """
+    A field of a table.
+    """
+
+    bits: Annotated[int, Field(ge=0)]
+    """
+    Its size.
+    """
+    name: str
+    """
+    Its name.
     """
 
 
@@ -2116,6 +2182,52 @@ class ImageSummary(BaseModel):
     version: str | None = None
     """
     Its version.
+    """
+
+
+class ImageTable(BaseModel):
+    """
+    A table of a function, as it is declared.
+    """
+
+    capacity: Annotated[int, Field(ge=0)]
+    """
+    Most entries.
+    """
+    class_: Annotated[str, Field(alias="class")]
+    """
+    The element's class; empty if several share it.
+    """
+    element: str
+    """
+    The element that it is of, within the function; or the name by which several elements share it.
+    """
+    key: list[TableField]
+    """
+    The fields of keys.
+    """
+    kind: str
+    """
+    How entries are found: `exact`, `lpm`, `rules` or `array`.
+    """
+    name: str
+    """
+    Its name.
+    """
+    value: list[TableField]
+    """
+    The fields of values.
+    """
+
+
+class ImageTables(BaseModel):
+    """
+    The tables of a function of an image.
+    """
+
+    tables: list[ImageTable]
+    """
+    Those that packets change.
     """
 
 

@@ -384,13 +384,15 @@ impl<W: Workload> Shared<W> {
             Self::add_port(f, port).await?;
         }
         let mut record = Record { whole: true, ..new };
+        let stands = W::REMEMBERS && record.spec().is_written_as(old.spec());
         let updated = async {
             let cx = f.context(&record);
             cx.write_secrets()?;
             if !self.workload.update(&cx, old.spec()).await? {
                 return Ok(false);
             }
-            for (handler, value) in &record.spec().writes {
+            // What its document says stands already, and may be state by now that has changed, or has come from another node.
+            for (handler, value) in record.spec().writes.iter().filter(|_| !stands) {
                 self.workload.handler(&cx, handler, Some(value)).await?;
             }
             Ok(true)
@@ -416,6 +418,9 @@ impl<W: Workload> Shared<W> {
         f.set_health(Health::Running);
         self.supervise(f, now, main);
         updated?;
+        if stands {
+            return Ok(());
+        }
         let mut written = lock(&f.written).clone();
         written.retain(|(handler, _)| record.spec().writes.iter().all(|(h, _)| h != handler));
         f.set_written(written)

@@ -37,6 +37,8 @@ pub trait Workload: Debug + Send + Sync + 'static {
     const PORTS: &'static [&'static str] = &["veth"];
     /// What its main process is called in messages.
     const MAIN: &str;
+    /// Whether an update leaves what was written to its handlers, as long as it is configured as before.
+    const REMEMBERS: bool = false;
     /// Whether each start begins in a network namespace that nobody has used.
     const FRESH: bool;
     /// Whether the main process is the other end of its network interfaces (TAP). Else it has one of each pair (veth).

@@ -182,6 +182,8 @@ impl Workload for Process {
     const KIND: Kind = Kind::Process;
     const PORTS: &'static [&'static str] = &["memif"];
     const MAIN: &str = "the worker";
+    // An update is a hot swap.
+    const REMEMBERS: bool = true;
     const FRESH: bool = false;
     // It has answered by then.
     const TRIAL: Duration = Duration::ZERO;

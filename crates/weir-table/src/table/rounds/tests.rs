@@ -141,7 +141,7 @@ fn changes_of_another_table_are_refused() {
     let mut there = TableSet::new([&other]).unwrap();
     let e = there.absorb(&changes, 1, |_, name| (name == "there").then_some(0)).unwrap_err();
     assert!(e.to_string().contains("the key fields are not those of the table, a:64"), "{e}");
-    let renamed = changes.select(|owner| (owner == "e").then(|| "f".to_owned()));
+    let renamed = changes.select(|owner, _| (owner == "e").then(|| "f".to_owned()));
     assert!(renamed.tables().all(|(owner, _)| owner == "f"));
-    assert!(renamed.select(|_| None).is_empty());
+    assert!(renamed.select(|_, _| None).is_empty());
 }
