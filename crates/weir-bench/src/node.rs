@@ -48,7 +48,7 @@ pub fn measure(quick: bool, skipped: &mut Vec<String>) -> Vec<Figure> {
 /// Runs the data plane: this program starts itself so.
 pub fn engine(socket: &Path) -> Result<()> {
     let classes = weir_plan::Classes::with(weir_switch::CLASSES.iter().copied());
-    Ok(weir_engine::serve(socket, classes, WorkerOptions::default())?)
+    Ok(weir_engine::serve(socket, None, classes, WorkerOptions::default())?)
 }
 
 fn one_by_one(most: usize, all: &mut Vec<Figure>) -> Result<()> {
@@ -169,6 +169,7 @@ impl Node {
                 .chain([program.into(), "--engine".into(), socket.clone().into()])
                 .collect(),
             stop_engine: true,
+            upgrade: false,
             insecure_registries: Vec::new(),
             resources: weir_node::resources::Resources::of_machine(),
             overcommit: true,

@@ -14,11 +14,14 @@ use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use weir_io::PortSpec;
 use weir_plan::Classes;
 use weir_protocol::{Answer, Command, Event, MAX_LINE, Reply, Request, ports_folder};
 
 use crate::engine::Engine;
-use crate::worker::{Handle, Worker, WorkerOptions};
+use crate::options::WorkerOptions;
+use crate::over::Place;
+use crate::worker::{Handle, Worker};
 
 /// Most connections at a time.
 const MAX_CONNECTIONS: usize = 64;
@@ -30,6 +33,10 @@ const WAITING_REPLIES: usize = 1024;
 const WAITING_CHANGES: usize = 64;
 /// How often it is looked whether the socket is there.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often it is looked whether another data plane's place is taken.
+const TAKES: Duration = Duration::from_millis(20);
+/// How long the last answers of a data plane take whose place another has.
+const LAST_ANSWER: Duration = Duration::from_millis(200);
 /// How long a client may refuse to read before its connection is closed.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -63,11 +70,36 @@ pub enum ServeError {
 /// Serves until [`Command::Shutdown`], SIGTERM or SIGINT. The socket may be used by its owner only, and is removed at
 /// the end; beside it lies a lock file.
 ///
+/// With the socket of another data plane in `takes`, this one is to take its place: it moves no packets until the other says so by [`Command::Begin`],
+/// and has its socket from then on. It ends if nobody is connected to it before.
+///
 /// # Errors
 /// If another process serves on the socket, or the operating system refuses something.
-pub fn serve(socket: &Path, classes: Classes, options: WorkerOptions) -> Result<(), ServeError> {
+pub fn serve(
+    socket: &Path,
+    takes: Option<&Path>,
+    classes: Classes,
+    options: WorkerOptions,
+) -> Result<(), ServeError> {
     let (lock, listener) = listen(socket)?;
-    let worker = start(classes, options, |engine| engine.set_ports_folder(ports_folder(socket)))?;
+    let place = Place::new(socket.to_owned(), takes.map(Path::to_owned));
+    let options = WorkerOptions { parked: takes.is_some(), ..options };
+    let ports = ports_folder(takes.unwrap_or(socket));
+    let awaits = place.clone();
+    let worker = start(classes, options, |engine| {
+        engine.set_ports_folder(ports);
+        if awaits.waits() {
+            engine.set_openers(move || {
+                let place = awaits.clone();
+                Box::new(move |spec: &PortSpec| if place.waits() { Ok(spec.awaited()) } else { spec.open() })
+            });
+        }
+    })?;
+    let worker = worker.at(place.clone());
+    if takes.is_some() {
+        let (place, first) = (place.clone(), socket.to_owned());
+        thread::spawn(move || lock_when_taken(&place, &first));
+    }
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|source| ServeError::Engine { source })?;
     let asked = signals.handle();
     let handle = worker.handle().clone();
@@ -77,7 +109,7 @@ pub fn serve(socket: &Path, classes: Classes, options: WorkerOptions) -> Result<
             let _ = handle.call(Command::Shutdown);
         }
     });
-    serve_on(socket, listener, worker)?;
+    serve_on(&place, listener, worker)?;
     asked.close();
     let _ = on_signal.join();
     drop(lock);
@@ -118,11 +150,32 @@ fn start(
     Worker::start(Arc::new(classes), options, setup).map_err(|source| ServeError::Engine { source })
 }
 
-/// Binds the socket under its lock, so that a socket that a killed process left behind is no obstacle.
-fn listen(socket: &Path) -> Result<(File, UnixListener), ServeError> {
+/// When a data plane has taken the place of another: has the lock of that as well, as soon as the other has ended, for as long as this process lives.
+fn lock_when_taken(place: &Place, first: &Path) {
+    while place.waits() {
+        thread::sleep(TAKES);
+    }
+    let lock = OpenOptions::new().write(true).create(true).truncate(false).open(lock_of(&place.socket()));
+    match lock.and_then(|lock| lock.lock().map(|()| lock)) {
+        Ok(_lock) => {
+            let _ = fs::remove_file(lock_of(first));
+            loop {
+                thread::park();
+            }
+        }
+        Err(e) => eprintln!("weir: the lock of {} cannot be had: {e}", place.socket().display()),
+    }
+}
+
+fn lock_of(socket: &Path) -> PathBuf {
     let mut name = socket.as_os_str().to_owned();
     name.push(".lock");
-    let lock_path = PathBuf::from(name);
+    PathBuf::from(name)
+}
+
+/// Binds the socket under its lock, so that a socket that a killed process left behind is no obstacle.
+fn listen(socket: &Path) -> Result<(File, UnixListener), ServeError> {
+    let lock_path = lock_of(socket);
     let os = |path: &Path, action| {
         let path = path.to_owned();
         move |source| ServeError::Os { path, action, source }
@@ -149,22 +202,28 @@ fn bind(socket: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Serves on a socket until the worker ends, and removes it.
-pub(crate) fn serve_on(socket: &Path, listener: UnixListener, worker: Worker) -> Result<(), ServeError> {
+/// Serves on a socket until the worker ends, and removes it, unless another data plane has it by then.
+pub(crate) fn serve_on(place: &Arc<Place>, listener: UnixListener, worker: Worker) -> Result<(), ServeError> {
     let handle = worker.handle().clone();
     let over = Arc::new(AtomicBool::new(false));
     let (end, ended) = sync_channel::<()>(0);
     let serving = {
-        let (over, socket) = (over.clone(), socket.to_owned());
-        thread::spawn(move || serve_again(&socket, listener, &handle, &over, &ended))
+        let (over, place, handle) = (over.clone(), place.clone(), handle.clone());
+        thread::spawn(move || serve_again(&place, listener, &handle, &over, &ended))
     };
     worker.join();
     over.store(true, Ordering::Relaxed);
     drop(end);
+    if handle.is_given() {
+        // Who asked for it gets its answer.
+        thread::sleep(LAST_ANSWER);
+        return Ok(());
+    }
     let _ = serving.join();
-    match fs::remove_file(socket) {
+    let socket = place.socket();
+    match fs::remove_file(&socket) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(ServeError::Os { path: socket.to_owned(), action: "remove the socket", source })
+            Err(ServeError::Os { path: socket, action: "remove the socket", source })
         }
         _ => Ok(()),
     }
@@ -173,7 +232,7 @@ pub(crate) fn serve_on(socket: &Path, listener: UnixListener, worker: Worker) ->
 /// Accepts connections until the end. A socket that somebody has removed is made again: nobody could find this process, nor start
 /// another, which the lock forbids.
 fn serve_again(
-    socket: &Path,
+    place: &Place,
     listener: UnixListener,
     handle: &Handle,
     over: &Arc<AtomicBool>,
@@ -188,6 +247,7 @@ fn serve_again(
         if !matches!(ended.recv_timeout(LOOK), Err(RecvTimeoutError::Timeout)) {
             break;
         }
+        let socket = &place.socket();
         let gone = matches!(socket.symlink_metadata(), Err(e) if e.kind() == io::ErrorKind::NotFound);
         // Its folder may be gone as well.
         next = gone.then(|| bind(socket).ok()).flatten();
@@ -196,7 +256,7 @@ fn serve_again(
         }
     }
     // Ends the wait for the next connection.
-    drop(UnixStream::connect(socket));
+    drop(UnixStream::connect(place.socket()));
 }
 
 fn accept(listener: &UnixListener, handle: &Handle, over: &AtomicBool) {
@@ -216,11 +276,14 @@ fn accept(listener: &UnixListener, handle: &Handle, over: &AtomicBool) {
             open.fetch_sub(1, Ordering::Relaxed);
             continue;
         }
-        let (handle, keys, of) = (handle.clone(), keys.clone(), open.clone());
+        let (handle, ends, keys, of) = (handle.clone(), handle.clone(), keys.clone(), open.clone());
         let started = thread::Builder::new().name("weir-client".to_owned()).spawn(move || {
             // A connection that breaks is the client's matter.
             let _ = Connection::serve(stream, handle, keys);
-            of.fetch_sub(1, Ordering::Relaxed);
+            if of.fetch_sub(1, Ordering::Relaxed) == 1 && ends.is_parked() {
+                // Nobody is there any more who could give it something to do.
+                let _ = ends.call(Command::Shutdown);
+            }
         });
         if started.is_err() {
             open.fetch_sub(1, Ordering::Relaxed);
@@ -333,6 +396,8 @@ impl Connection {
                 | Command::ExportRound { .. }
                 | Command::ImportRound { .. }
                 | Command::Exchange { .. }
+                | Command::HandOver { .. }
+                | Command::Begin { .. }
         );
         if changes {
             return self.change(Request { id, command });

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -11,15 +11,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_io::allow_huge_pages;
 use weir_io::inbox::{self, inbox};
-use weir_io::interface::Method;
 use weir_plan::{Classes, Fast, PlanError};
-use weir_protocol::{Answer, Command, Event};
+use weir_protocol::{Answer, Command, Event, HandedPort};
 use weir_table::Frozen;
 
 use crate::engine::Engine;
+use crate::engine::over::Over;
 use crate::executor::ExecutorKind;
 use crate::instance::Instance;
 use crate::library::{Code, Gate, Library, Made, Progress};
+use crate::options::WorkerOptions;
+use crate::over::{self, Other, Place};
 use crate::router::rounds::{Look, Round};
 use crate::threads::{Threads, bind, panic_text, troubled};
 use crate::watch::{Listener, TraceRequest};
@@ -56,6 +58,14 @@ enum Message {
         reply: Sender<Outcome>,
     },
     Cancel(u64),
+    Graphs(Sender<Vec<String>>),
+    Bound(Sender<Vec<String>>),
+    /// Has another data plane go on.
+    Give(Box<Other>, HashMap<String, Frozen>, Sender<Result<Over, String>>),
+    /// Moves packets from now on.
+    Go,
+    /// Gets ready to go on in place of another one.
+    Begin(u32, Vec<HandedPort>, Sender<Result<(), String>>),
     Look {
         graph: String,
         function: String,
@@ -73,43 +83,6 @@ enum Message {
 
 /// Functions' tables as they were at the last round of their state, by graph and function.
 type Looks = Arc<Mutex<HashMap<(String, String), Frozen>>>;
-
-/// Options of a worker.
-#[derive(Debug, Clone, Copy)]
-pub struct WorkerOptions {
-    /// How many workers.
-    pub workers: usize,
-    /// The core to which the thread is bound; further workers are bound to those behind it.
-    pub core: Option<usize>,
-    /// What runs the programs.
-    pub executor: ExecutorKind,
-    /// Whether the elements of compiled graphs are measured: it costs less than a percent of the time, and the memory
-    /// of the code once more.
-    pub profile: bool,
-    /// How devices are opened whose elements name no method.
-    pub method: Method,
-    /// How long workers wait awake for the next packet where packets come more often than that; zero: never.
-    pub busy_poll: Option<Duration>,
-    /// Whether graphs are interpreted until the first packets come: for a process that may never see any.
-    pub lazy: bool,
-    /// Whether the process has huge pages from the first graph on: before, it has little to keep.
-    pub huge_pages: bool,
-}
-
-impl Default for WorkerOptions {
-    fn default() -> Self {
-        WorkerOptions {
-            workers: 1,
-            core: None,
-            executor: ExecutorKind::default(),
-            profile: true,
-            method: Method::Auto,
-            busy_poll: None,
-            lazy: false,
-            huge_pages: false,
-        }
-    }
-}
 
 /// The engine in a thread of its own.
 #[derive(Debug)]
@@ -129,6 +102,10 @@ pub struct Handle {
     huge_pages: Option<Arc<Once>>,
     looks: Looks,
     started: u64,
+    /// What it does with its socket, if it may give its place, or takes that of another.
+    place: Option<Arc<Place>>,
+    /// Whether another data plane has taken its place.
+    given: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Handle {
@@ -162,6 +139,7 @@ impl Worker {
             None => Threads::Free,
         };
         engine.set_workers(options.workers, &threads)?;
+        engine.set_parked(options.parked);
         let (messages, inbox) = inbox(engine.waker());
         let handle = Handle {
             messages,
@@ -172,13 +150,16 @@ impl Worker {
             huge_pages: options.huge_pages.then(|| Arc::new(Once::new())),
             looks: Looks::default(),
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
+            place: None,
+            given: Arc::default(),
         };
+        let given = handle.given.clone();
         let (pinned, is_pinned) = channel();
         let thread = thread::Builder::new().name("weir-worker".to_owned()).spawn(move || {
             let bound = options.core.map_or(Ok(()), bind);
             let go = bound.is_ok();
             if pinned.send(bound).is_ok() && go {
-                Loop { engine, inbox, subscribers: Vec::new() }.run();
+                Loop { engine, inbox, subscribers: Vec::new(), given }.run();
             }
         })?;
         is_pinned.recv().unwrap_or_else(|_| Err(io::Error::other("the worker thread ended at once")))?;
@@ -188,6 +169,11 @@ impl Worker {
     /// For talking to it.
     pub fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// The same at a place that another data plane can take, or that it takes.
+    pub(crate) fn at(self, place: Arc<Place>) -> Worker {
+        Worker { handle: self.handle.at(place), ..self }
     }
 
     /// Waits until it has ended: by [`Command::Shutdown`], or since nobody has a handle any more.
@@ -210,6 +196,11 @@ impl Handle {
                 pid: std::process::id(),
                 started: self.started,
             }),
+            Command::HandOver { socket } => match &self.place {
+                Some(place) if !place.waits() => over::hand_over(self, &place.socket(), &socket),
+                _ => Err(vec!["this data plane has no place that another could take".to_owned()]),
+            },
+            Command::Begin { pid, ports } => self.begin(pid, ports),
             Command::Load { graph, config, file, tag, scope, memory } => {
                 self.load(Load { graph, config, file, tag, scope, memory })
             }
@@ -226,6 +217,55 @@ impl Handle {
                 self.ask(|reply| Message::Command(command, reply))?
             }
         }
+    }
+
+    /// The same with a place that another data plane can take, or that it takes.
+    pub(crate) fn at(self, place: Arc<Place>) -> Handle {
+        Handle { place: Some(place), ..self }
+    }
+
+    /// Whether it waits for the place of another.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.place.as_ref().is_some_and(|place| place.waits())
+    }
+
+    /// Whether another data plane has taken its place.
+    pub(crate) fn is_given(&self) -> bool {
+        self.given.load(Ordering::Acquire)
+    }
+
+    /// Why another data plane cannot take its place.
+    pub(crate) fn bound(&self) -> Result<Vec<String>, Vec<String>> {
+        self.ask(Message::Bound)
+    }
+
+    pub(crate) fn graphs(&self) -> Result<Vec<String>, Vec<String>> {
+        self.ask(Message::Graphs)
+    }
+
+    /// What a round of the state of a function is made of, while packets move.
+    pub(crate) fn look(&self, graph: &str, function: &str) -> Result<Look, Vec<String>> {
+        let (graph, function) = (graph.to_owned(), function.to_owned());
+        self.ask(|reply| Message::Look { graph, function, last: false, reply })?.map_err(|e| vec![e])
+    }
+
+    /// Has another data plane go on. If it does, this one's thread has ended.
+    pub(crate) fn give_place(
+        &self,
+        other: Other,
+        before: HashMap<String, Frozen>,
+    ) -> Result<Over, Vec<String>> {
+        self.ask(|reply| Message::Give(Box::new(other), before, reply))?.map_err(|e| vec![e])
+    }
+
+    fn begin(&self, pid: u32, ports: Vec<HandedPort>) -> Outcome {
+        let Some(place) = self.place.as_ref().filter(|place| place.waits()) else {
+            return Err(vec!["this data plane takes no other one's place".to_owned()]);
+        };
+        self.ask(|reply| Message::Begin(pid, ports, reply))?.map_err(|e| vec![e])?;
+        place.take().map_err(|e| vec![e])?;
+        self.send(Message::Go);
+        Ok(Answer::Nothing)
     }
 
     fn looks(&self) -> MutexGuard<'_, HashMap<(String, String), Frozen>> {
@@ -334,6 +374,7 @@ struct Loop {
     engine: Engine,
     inbox: Receiver<Message>,
     subscribers: Vec<(u64, Listener)>,
+    given: Arc<AtomicBool>,
 }
 
 impl Loop {
@@ -346,6 +387,21 @@ impl Loop {
                     // Who asked may be gone.
                     let _ = reply.send(Ok(Answer::Nothing));
                     return;
+                }
+                Ok(Message::Give(mut other, before, reply)) => {
+                    let given =
+                        catch_unwind(AssertUnwindSafe(|| self.engine.hand_over(&mut *other, &before)));
+                    let given = given.unwrap_or_else(|panic| Err(panic_text(&*panic)));
+                    let over = given.is_ok();
+                    self.given.store(over, Ordering::Release);
+                    let _ = reply.send(given);
+                    if over {
+                        // All of it is another's: nothing is sent, unloaded or removed.
+                        self.engine.set_parked(true);
+                        std::mem::forget(self.engine);
+                        return;
+                    }
+                    true
                 }
                 Ok(message) => {
                     // The channel's end notifies the asker if this panics.
@@ -415,6 +471,14 @@ impl Loop {
                     self.engine.use_code(&graph, code);
                 }
             }
+            Message::Graphs(reply) => {
+                let _ = reply.send(self.engine.graphs().map(str::to_owned).collect());
+            }
+            Message::Bound(reply) => drop(reply.send(self.engine.bound())),
+            Message::Begin(pid, ports, reply) => drop(reply.send(self.engine.begin(pid, ports))),
+            Message::Go => self.engine.set_parked(false),
+            // The loop does it.
+            Message::Give(..) => {}
             Message::Look { graph, function, last, reply } => {
                 let _ = reply.send(self.engine.look(&graph, &function, last));
             }
@@ -474,6 +538,8 @@ impl Loop {
             | Command::Capture { .. }
             | Command::ExportRound { .. }
             | Command::ImportRound { .. }
+            | Command::HandOver { .. }
+            | Command::Begin { .. }
             | Command::Subscribe
             | Command::Cancel { .. }
             | Command::Shutdown => Err(vec!["this command is not for the worker".to_owned()]),

@@ -5,6 +5,8 @@ use std::os::fd::OwnedFd;
 use std::str::FromStr;
 use std::time::Duration;
 
+use weir_net::EtherAddr;
+
 use crate::af_packet::{self, AfPacketPort, Fanout, not_found, sys};
 use crate::af_xdp::{self, AfXdpPort};
 use crate::with_causes;
@@ -177,6 +179,12 @@ pub fn find(name: &str) -> Result<(), PortError> {
 pub fn mtu(name: &str) -> Option<u32> {
     let socket = sys::asking().ok()?;
     sys::interface(&socket, name).ok().map(|i| i.mtu)
+}
+
+/// The Ethernet address of an interface of the network namespace of this thread, if there is such a one.
+pub fn mac(name: &str) -> Option<EtherAddr> {
+    let socket = sys::asking().ok()?;
+    sys::interface(&socket, name).ok().map(|i| EtherAddr(i.mac))
 }
 
 /// The facts that the choice of a method depends on.

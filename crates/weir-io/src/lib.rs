@@ -14,6 +14,7 @@ pub mod af_packet;
 pub mod af_xdp;
 pub mod bpf;
 mod fork;
+pub mod handed;
 pub mod inbox;
 pub mod interface;
 pub mod memif;

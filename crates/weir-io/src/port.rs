@@ -7,6 +7,7 @@ use std::os::fd::BorrowedFd;
 use weir_net::EtherAddr;
 use weir_packet::Packet;
 
+use crate::handed::Handed;
 use crate::memif::MemifPort;
 
 /// A port, where packets enter and leave.
@@ -72,6 +73,19 @@ pub trait Port: Send {
     /// Whether the port receives only its part of what arrives: the kernel gives the rest to other ports of this
     /// process ([`Share`](crate::interface::Share)).
     fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// What another process needs to go on with this port, if it is of a kind that can go over; then this process is not to use it any more.
+    fn hand_over(&mut self) -> Option<Handed> {
+        None
+    }
+
+    /// A port that was to go over, and has not: this process goes on with it, whatever the other has received of it meanwhile.
+    fn take_back(&mut self) {}
+
+    /// Whether it only stands in the place of one that comes from another process.
+    fn is_awaited(&self) -> bool {
         false
     }
 

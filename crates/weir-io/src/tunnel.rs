@@ -18,6 +18,7 @@ use weir_packet::{Checksum, MAX_LEN, Packet, entry};
 
 use crate::af_packet::ring::{Frame, Ring};
 use crate::af_packet::sys;
+use crate::handed::{self, Handed};
 use crate::{Lost, Port, PortError, PortStats, offload, vnet};
 
 /// GRE's IP protocol number.
@@ -65,7 +66,7 @@ pub struct TunnelPort {
     ring: Ring,
     receiver: OwnedFd,
     sender: OwnedFd,
-    _holder: Socket,
+    holder: Socket,
     stats: PortStats,
 }
 
@@ -94,7 +95,16 @@ impl TunnelPort {
             Ring::new(&receiver, RING_FRAMES, RING_PAYLOAD).map_err(fail("set up the receive ring"))?;
         // Last, so that nothing arrives before the options hold. IPv4 only, so that what a bridge or a bond passes on comes once.
         sys::bind(&receiver, 0, libc::ETH_P_IP as u16).map_err(fail("receive"))?;
-        Ok(TunnelPort { name, ring, receiver, sender, _holder: holder, stats: PortStats::default() })
+        Ok(TunnelPort { name, ring, receiver, sender, holder, stats: PortStats::default() })
+    }
+
+    /// Goes on with a port of another process.
+    pub(crate) fn go_on(options: &Options, fds: Vec<OwnedFd>, handed: &Handed) -> io::Result<TunnelPort> {
+        let [receiver, sender, holder] =
+            <[OwnedFd; 3]>::try_from(fds).map_err(|_| io::ErrorKind::InvalidData)?;
+        let ring = Ring::map(&receiver, handed.ring.ok_or(io::ErrorKind::InvalidData)?)?;
+        let (name, stats) = (options.to_string(), PortStats::default());
+        Ok(TunnelPort { name, ring, receiver, sender, holder: holder.into(), stats })
     }
 
     /// Sends the first packets of a batch, at most [`sys::SEND_MAX`]; `false` if the kernel takes none now.
@@ -174,6 +184,20 @@ impl Port for TunnelPort {
 
     fn method(&self) -> &str {
         "AF_PACKET and a raw IP socket"
+    }
+
+    fn hand_over(&mut self) -> Option<Handed> {
+        let fds = [self.receiver.as_fd(), self.sender.as_fd(), self.holder.as_fd()];
+        Some(Handed {
+            fds: fds.map(handed::number).to_vec(),
+            ring: Some(self.ring.place()),
+            method: self.method().to_owned(),
+            ..Handed::default()
+        })
+    }
+
+    fn take_back(&mut self) {
+        self.ring.doubt();
     }
 }
 

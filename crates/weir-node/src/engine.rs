@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use process_wrap::std::{ChildWrapper, CommandWrap, ProcessSession};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 use weir_protocol::{Answer, Command, Event, VERSION};
 
 use crate::connection::{CallError, Connection, DataPlane, EventStream};
 use crate::process::{Process, tail};
+use crate::upgrade::is_same_file;
 
 /// How long a new process may take until it listens.
 const START_TIME: Duration = Duration::from_secs(15);
@@ -67,7 +68,35 @@ pub struct Engine {
     state: watch::Receiver<Result<Arc<Connection>, String>>,
     /// Ends the supervision.
     over: Arc<watch::Sender<bool>>,
+    place: EnginePlace,
+    /// Whoever has this has no process started or connected to.
+    held: Arc<Mutex<()>>,
+}
+
+/// A data plane that is to take the place of the one that runs. It ends when this is dropped before it has.
+#[derive(Debug)]
+pub(crate) struct Heir {
+    connection: Connection,
+    pid: u32,
     socket: PathBuf,
+}
+
+impl Heir {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+}
+
+impl DataPlane for Heir {
+    async fn call(&self, command: Command) -> Result<Answer, CallError> {
+        self.connection.call(command).await
+    }
 }
 
 impl Engine {
@@ -75,14 +104,15 @@ impl Engine {
     pub fn supervise(place: EnginePlace, events: mpsc::Sender<EngineEvent>) -> Engine {
         let (sender, state) = watch::channel(Err(STARTING.to_owned()));
         let (over, mut ended) = watch::channel(false);
-        let socket = place.socket.clone();
+        let held = Arc::new(Mutex::new(()));
+        let (its_place, its_hold) = (place.clone(), held.clone());
         tokio::spawn(async move {
             tokio::select! {
-                () = run(place, sender, events) => {}
+                () = run(its_place, its_hold, sender, events) => {}
                 _ = ended.wait_for(|over| *over) => {}
             }
         });
-        Engine { state, over: Arc::new(over), socket }
+        Engine { state, over: Arc::new(over), place, held }
     }
 
     /// Ends the process, and does not start it again. Returns when it has ended; one that does not end when it is asked to
@@ -93,10 +123,10 @@ impl Engine {
     pub async fn stop(&self) -> Result<(), String> {
         // Nobody is to start another in its place.
         _ = self.over.send(true);
-        let connection = match Connection::open(&self.socket).await {
+        let connection = match Connection::open(&self.place.socket).await {
             Ok(connection) => connection,
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => return Ok(()),
-            Err(e) => return Err(format!("cannot connect to {}: {e}", self.socket.display())),
+            Err(e) => return Err(format!("cannot connect to {}: {e}", self.place.socket.display())),
         };
         let hello = connection.call(Command::Hello).await.map_err(|e| e.to_string())?;
         let Answer::Hello { pid, .. } = hello else {
@@ -112,6 +142,45 @@ impl Engine {
         nix::sys::signal::kill(pid_of, nix::sys::signal::Signal::SIGKILL)
             .map_err(|e| format!("process {pid} cannot be killed: {e}"))?;
         if ends(pid).await { Ok(()) } else { Err(format!("process {pid} does not end")) }
+    }
+
+    /// Lets nobody start a process, or connect to another, as long as the answer is there.
+    pub(crate) async fn hold(&self) -> OwnedMutexGuard<()> {
+        self.held.clone().lock_owned().await
+    }
+
+    /// Whether a process runs the program that this daemon would start.
+    pub(crate) fn is_of_this_program(&self, pid: u32) -> bool {
+        let program = self.place.command.first().map(Path::new);
+        program.is_some_and(|program| is_same_file(Path::new(&format!("/proc/{pid}/exe")), program))
+    }
+
+    /// The process that serves on the socket now.
+    pub(crate) async fn serves(&self) -> Option<u32> {
+        let connection = Connection::open(&self.place.socket).await.ok()?;
+        match connection.call(Command::Hello).await {
+            Ok(Answer::Hello { pid, .. }) => Some(pid),
+            _ => None,
+        }
+    }
+
+    /// Starts a data plane that is to take the place of this one.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub(crate) async fn heir(&self) -> Result<Heir, String> {
+        let mut name = self.place.socket.as_os_str().to_owned();
+        name.push(".next");
+        let socket = PathBuf::from(name);
+        let own = self.place.socket.as_os_str();
+        let replaced = |a: &OsString| if a == own { socket.clone().into_os_string() } else { a.clone() };
+        let mut command: Vec<OsString> = self.place.command.iter().map(replaced).collect();
+        command.extend(["--takes-over".into(), own.to_owned()]);
+        let connection = start(&EnginePlace { socket: socket.clone(), command }).await?;
+        match connection.call(Command::Hello).await.map_err(|e| e.to_string())? {
+            Answer::Hello { version: VERSION, pid, .. } => Ok(Heir { connection, pid, socket }),
+            other => Err(format!("it answered Hello with {other:?}")),
+        }
     }
 
     /// The connection; while the process is on its way for the first time, waits for it.
@@ -144,13 +213,17 @@ impl DataPlane for Engine {
 
 async fn run(
     place: EnginePlace,
+    held: Arc<Mutex<()>>,
     state: watch::Sender<Result<Arc<Connection>, String>>,
     events: mpsc::Sender<EngineEvent>,
 ) {
     let mut pause = FIRST_PAUSE;
     let mut reported = None;
     while !events.is_closed() {
-        let trouble = match connect(&place).await {
+        let free = held.lock().await;
+        let connected = connect(&place).await;
+        drop(free);
+        let trouble = match connected {
             Ok((connection, pid, mut notices)) => {
                 let connection = Arc::new(connection);
                 _ = state.send_replace(Ok(connection.clone()));

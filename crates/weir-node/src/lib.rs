@@ -61,6 +61,7 @@ mod testing;
 pub mod traces;
 pub mod traffic;
 mod tunnels;
+mod upgrade;
 mod usage;
 mod view;
 

@@ -75,6 +75,8 @@ pub struct Options {
     pub insecure_registries: Vec<String>,
     /// Whether the data plane and all functions end with the daemon. Otherwise packets go on.
     pub stop_engine: bool,
+    /// Whether a data plane of another program that runs already is replaced by one that `engine_command` starts, which goes on with all that it has.
+    pub upgrade: bool,
     /// Workers of the data plane.
     pub workers: usize,
     /// Most bytes that the tables and waiting packets of each graph may take.
@@ -271,6 +273,11 @@ pub async fn serve(
     let querying = tokio::spawn(queries::watch(node.clone()));
     let monitoring = tokio::spawn(monitoring::watch(node.clone()));
     let sampling = tokio::spawn(monitoring::sample(node.clone()));
+
+    if options.upgrade {
+        let node = node.clone();
+        tokio::spawn(async move { node.upgrade_when_settled().await });
+    }
 
     let router = router(node.clone());
     let joined = member.map(|m| tokio::spawn(m.run(node.clone(), router.clone())));

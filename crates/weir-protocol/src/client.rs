@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::{Answer, Command, Event, Reply, Request, VERSION};
 
@@ -72,6 +73,15 @@ impl Client {
             Answer::Hello { version, .. } => Err(ClientError::Version { theirs: version }),
             other => Err(ClientError::Nonsense { what: format!("{other:?} in place of a greeting") }),
         }
+    }
+
+    /// Lets no answer be waited for longer than this.
+    ///
+    /// # Errors
+    /// The operating system refuses.
+    pub fn set_patience(&self, most: Duration) -> io::Result<()> {
+        self.output.set_read_timeout(Some(most))?;
+        self.output.set_write_timeout(Some(most))
     }
 
     /// Sends a command and waits for its answer.

@@ -149,6 +149,19 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         leave: Option<Vec<String>>,
     },
+    /// Gives all graphs, with their state and the ports of devices, to a data plane that was started to take this one's place and listens at a socket.
+    /// Then this one ends. If it fails, all goes on here, and the other has ended. Answer: [`Answer::HandedOver`].
+    HandOver {
+        /// The socket of the other one.
+        socket: String,
+    },
+    /// Has a data plane that was started to take the place of another go on with the ports of that.
+    Begin {
+        /// The process that has them.
+        pid: u32,
+        /// The ports.
+        ports: Vec<HandedPort>,
+    },
     /// Writes handlers, stops functions or lets them go on, and reads handlers, in this order. When they are read, what was sent before the writes and
     /// stops has left the graph. Answer: [`Answer::Texts`].
     Exchange {
@@ -272,11 +285,37 @@ pub enum Answer {
         /// In the order in which they were asked for.
         texts: Vec<String>,
     },
+    /// Another data plane has taken this one's place.
+    HandedOver {
+        /// Bytes of state.
+        bytes: u64,
+        /// Microseconds for which packets waited.
+        pause_micros: u64,
+    },
     /// State as plain data.
     Snapshot {
         /// For [`Command::Restore`].
         snapshot: serde_json::Value,
     },
+}
+
+/// A port of a device that goes from one data plane to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandedPort {
+    /// The worker that has it.
+    pub worker: usize,
+    /// The device.
+    pub device: String,
+    /// Its descriptors.
+    pub fds: Vec<i32>,
+    /// Of a port with a receive ring: its number of frames, their size, and the one that comes next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ring: Option<[usize; 3]>,
+    /// Whether it receives a part of what arrives.
+    #[serde(default)]
+    pub shared: bool,
+    /// How packets pass between it and the kernel, for people.
+    pub method: String,
 }
 
 /// A graph that runs.

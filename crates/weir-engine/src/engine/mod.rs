@@ -4,6 +4,7 @@ mod devices;
 mod direct;
 mod figures;
 mod graphs;
+pub(crate) mod over;
 mod pool;
 mod run;
 mod state;
@@ -54,6 +55,8 @@ pub struct Engine {
     generation: u64,
     /// Opened with the first packets.
     gate: Option<Arc<Gate>>,
+    /// Whether it waits for what another engine has, and moves no packets.
+    parked: bool,
 }
 
 impl Engine {
@@ -76,6 +79,7 @@ impl Engine {
             busy_poll: None,
             generation: 0,
             gate: None,
+            parked: false,
         })
     }
 

@@ -58,6 +58,9 @@ impl Engine {
 
     /// Does what is to be done now, for a short while. Returns whether there is more to do.
     pub fn round(&mut self) -> io::Result<bool> {
+        if self.parked {
+            return Ok(false);
+        }
         let mut others = false;
         if let Some(pool) = &self.pool {
             others = pool.lock().round()?;
@@ -172,7 +175,10 @@ impl Engine {
 
     /// Sleeps until there is something to do, at most for `most`.
     pub fn sleep(&mut self, most: Option<Duration>) -> io::Result<()> {
-        let wake = self.wake().map(|t| self.rt.env.real_span(t.saturating_sub(self.rt.env.now)));
+        let wake = self
+            .wake()
+            .filter(|_| !self.parked)
+            .map(|t| self.rt.env.real_span(t.saturating_sub(self.rt.env.now)));
         let timeout = match (wake, most) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),

@@ -3,6 +3,7 @@
 use weir_table::Frozen;
 
 use super::Engine;
+use super::over::WHOLE;
 use crate::router::rounds::{Look, Round};
 
 impl Engine {
@@ -92,6 +93,9 @@ impl Engine {
         round: Round,
         leave: Option<&[String]>,
     ) -> Result<(), String> {
+        if function == WHOLE && !self.parked {
+            return Err("the whole of a graph is given to a data plane that takes another one's place".into());
+        }
         self.rt.env.tick();
         self.with_rest(|first, rest| {
             first.quiesce(rest);

@@ -35,6 +35,13 @@ impl Router {
         Ok(())
     }
 
+    /// The functions that can be stopped at a word.
+    pub(crate) fn moving(&self) -> impl Iterator<Item = &str> {
+        let elements = self.plan.graph.elements.iter().filter(|decl| decl.class == "FunctionGate");
+        let moving = elements.filter(|decl| decl.args.iter().any(|a| a == "MOVING true"));
+        moving.filter_map(|decl| decl.args.first().map(String::as_str))
+    }
+
     /// Whether all of these nodes that are on this worker are so.
     fn stop_nodes(&mut self, gates: &[usize], stops: bool) -> bool {
         gates.iter().all(|&e| self.nodes[e].as_mut().is_none_or(|node| node.stop(stops)))

@@ -45,8 +45,11 @@ impl std::fmt::Display for Element {
     }
 }
 
-/// The name of an element within the function, if it is of it.
+/// The name of an element within the function, if it is of it. All are of the whole, which has no name.
 fn within<'n>(name: &'n str, function: &str) -> Option<&'n str> {
+    if function.is_empty() {
+        return Some(name);
+    }
     name.strip_prefix(function).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 

@@ -20,6 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use weir_net::EtherAddr;
 use weir_packet::{Checksum, Packet, entry};
 
+use crate::handed::{self, Handed};
 use crate::offload::{self, OffloadError};
 use crate::vnet;
 use crate::{Lost, Netns, Port, PortError, PortStats};
@@ -142,6 +143,24 @@ impl AfPacketPort {
     /// Opens a port on an interface of another network namespace.
     pub fn open_in(netns: &Netns, name: &str, options: &Options) -> Result<AfPacketPort, PortError> {
         netns.run(|| AfPacketPort::open(name, options))?
+    }
+
+    /// Goes on with a port of another process.
+    pub(crate) fn go_on(name: &str, fds: Vec<OwnedFd>, handed: &Handed) -> io::Result<AfPacketPort> {
+        let socket = handed::only(fds)?;
+        let ring = Ring::map(&socket, handed.ring.ok_or(io::ErrorKind::InvalidData)?)?;
+        let interface = sys::interface(&socket, name)?;
+        Ok(AfPacketPort {
+            name: name.to_owned(),
+            method: handed.method.clone(),
+            ring,
+            socket,
+            mac: EtherAddr(interface.mac),
+            send_offloads: true,
+            shared: handed.shared,
+            gone: false,
+            stats: PortStats::default(),
+        })
     }
 
     /// Adds the reason for which this method was chosen to what [`Port::method`] says.
@@ -278,6 +297,20 @@ impl Port for AfPacketPort {
 
     fn is_shared(&self) -> bool {
         self.shared
+    }
+
+    fn hand_over(&mut self) -> Option<Handed> {
+        // Those that send otherwise are not opened by name.
+        self.send_offloads.then(|| Handed {
+            fds: vec![handed::number(self.socket.as_fd())],
+            ring: Some(self.ring.place()),
+            shared: self.shared,
+            method: self.method.clone(),
+        })
+    }
+
+    fn take_back(&mut self) {
+        self.ring.doubt();
     }
 
     fn mtu(&self) -> Option<u32> {

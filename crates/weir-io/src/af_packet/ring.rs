@@ -18,6 +18,8 @@ pub struct Ring {
     frames: usize,
     frame_size: usize,
     next: usize,
+    /// Whether another process may have received some of the next frames.
+    unsure: bool,
 }
 
 // SAFETY: the mapping belongs to this value alone and is not bound to a thread.
@@ -65,21 +67,56 @@ impl Ring {
             libc::tpacket_versions::TPACKET_V2 as i32,
         )?;
         sys::set_option(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, request)?;
+        Ring::map(fd, [frames, frame_size, 0])
+    }
+
+    /// The ring that a socket has: its number of frames, their size, and the frame that comes next.
+    pub fn map(fd: &OwnedFd, [frames, frame_size, next]: [usize; 3]) -> io::Result<Ring> {
+        if frames == 0 || next >= frames || !(16..=BLOCK).contains(&frame_size) || BLOCK % frame_size != 0 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new shared mapping at an address of the kernel's choice; the ring has exactly this size.
+        // SAFETY: a new shared mapping at an address of the kernel's choice; the kernel refuses any other size than that of the ring.
         let memory = unsafe {
-            let size = blocks * BLOCK;
+            let size = frames * frame_size;
             libc::mmap(std::ptr::null_mut(), size, access, libc::MAP_SHARED, fd.as_raw_fd(), 0)
         };
         if memory == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Ring { memory, frames, frame_size, next: 0 })
+        Ok(Ring { memory, frames, frame_size, next, unsure: false })
+    }
+
+    /// What [`map`](Ring::map) needs to know.
+    pub fn place(&self) -> [usize; 3] {
+        [self.frames, self.frame_size, self.next]
+    }
+
+    /// Says that another process may have received frames of this ring.
+    pub fn doubt(&mut self) {
+        self.unsure = true;
+    }
+
+    /// Goes to the first frame that the kernel has filled, if there is one.
+    fn look_for_next(&mut self) {
+        let filled = (0..self.frames).map(|i| (self.next + i) % self.frames).find(|i| {
+            // SAFETY: `i` is below `frames`, so that the frame lies in the mapping.
+            let base = unsafe { self.memory.add(i * self.frame_size) };
+            // SAFETY: the status word is the first field of the frame; kernel and process access it atomically.
+            let status = unsafe { AtomicU32::from_ptr(base.cast::<u32>().as_ptr()) };
+            status.load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+        });
+        if let Some(next) = filled {
+            (self.next, self.unsure) = (next, false);
+        }
     }
 
     /// Passes the next filled frame to `f` and gives it back to the kernel. `None` if there is none.
     pub fn next<R>(&mut self, f: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
+        if self.unsure {
+            self.look_for_next();
+        }
         // SAFETY: `next` is below `frames`, so that the frame lies in the mapping; frames are aligned to 2048 bytes.
         let base = unsafe { self.memory.add(self.next * self.frame_size) };
         // SAFETY: the status word is the first field of the frame; kernel and process access it atomically.
@@ -100,7 +137,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping made in `new`, and nothing refers to it any more.
+        // SAFETY: this is the mapping made in `map`, and nothing refers to it any more.
         unsafe { libc::munmap(self.memory.as_ptr().cast(), self.frames * self.frame_size) };
     }
 }

@@ -15,6 +15,7 @@ use weir_net::{EtherAddr, Headers};
 use weir_packet::{MAX_LEN, Packet, entry};
 
 use crate::af_packet::sys;
+use crate::handed::{self, Handed};
 use crate::offload::OffloadError;
 use crate::{Lost, Netns, Port, PortError, PortStats, vnet};
 
@@ -111,6 +112,18 @@ impl TapPort {
             TapPort { name, kind, fd, socket, buffer, mac, down: false, stats: PortStats::default() };
         port.configure(options)?;
         Ok(port)
+    }
+
+    /// Goes on with a port of another process.
+    pub(crate) fn go_on(name: &str, kind: Kind, fds: Vec<OwnedFd>) -> io::Result<TapPort> {
+        let fd = handed::only(fds)?;
+        let socket = sys::asking()?;
+        let mac = match kind {
+            Kind::Tap => sys::interface(&socket, name).ok().map(|i| EtherAddr(i.mac)),
+            Kind::Tun => None,
+        };
+        let (name, buffer) = (name.to_owned(), vec![0; MAX_LEN].into_boxed_slice());
+        Ok(TapPort { name, kind, fd, socket, buffer, mac, down: false, stats: PortStats::default() })
     }
 
     /// Opens a port in another network namespace.
@@ -262,6 +275,14 @@ impl Port for TapPort {
 
     fn mac(&self) -> Option<EtherAddr> {
         self.mac
+    }
+
+    fn hand_over(&mut self) -> Option<Handed> {
+        Some(Handed {
+            fds: vec![handed::number(self.fd.as_fd())],
+            method: self.method().to_owned(),
+            ..Handed::default()
+        })
     }
 
     fn method(&self) -> &str {

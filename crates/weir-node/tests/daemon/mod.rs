@@ -72,6 +72,7 @@ pub fn options(dir: &Path) -> Options {
         images: vec![dir.join("images")],
         engine_command: vec![],
         stop_engine: false,
+        upgrade: false,
         insecure_registries: Vec::new(),
         resources: weir_node::resources::Resources::of_machine(),
         overcommit: true,

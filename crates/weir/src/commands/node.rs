@@ -69,6 +69,9 @@ pub(crate) struct Args {
     /// End the data plane and all functions with the daemon; otherwise packets go on
     #[arg(long)]
     stop_engine: bool,
+    /// Replace a data plane of another program that runs already: one of this program goes on with its graphs, their state and its ports
+    #[arg(long)]
+    upgrade: bool,
     /// Most memory that tables and waiting packets of one graph may take, in MB
     #[arg(long, value_name = "MB", default_value_t = 1024)]
     graph_memory: u32,
@@ -129,6 +132,9 @@ pub(crate) struct EngineArgs {
     /// Stop the data plane that serves on the socket
     #[arg(long)]
     stop: bool,
+    /// Take the place of the data plane that serves on this socket, as soon as it gives it
+    #[arg(long, value_name = "PATH", hide = true)]
+    takes_over: Option<PathBuf>,
 }
 
 /// A number of workers that a machine may have.
@@ -216,6 +222,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         store: args.store,
         images: args.images,
         stop_engine: args.stop_engine,
+        upgrade: args.upgrade,
         workers: args.workers,
         insecure_registries: args.insecure_registry,
         resources,
@@ -289,7 +296,7 @@ pub(crate) fn engine(args: &EngineArgs, ui: &Ui) -> Result<(), Failure> {
         huge_pages: true,
         ..WorkerOptions::default()
     };
-    serve(&args.socket, classes(), options).map_err(|e| match e {
+    serve(&args.socket, args.takes_over.as_deref(), classes(), options).map_err(|e| match e {
         ServeError::Running { .. } => Failure::refused(e.to_string()),
         e => Failure::Other(e.into()),
     })

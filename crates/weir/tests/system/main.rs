@@ -52,6 +52,7 @@ mod shares;
 mod suspend;
 mod traffic;
 mod tunnels;
+mod upgrade;
 mod vm;
 mod watching;
 mod wishes;

@@ -119,6 +119,11 @@ impl<'a> Node<'a> {
         self.daemon.wait()
     }
 
+    /// What the daemon has logged.
+    pub fn log(&self) -> String {
+        self.daemon.stderr()
+    }
+
     /// `kill -9`.
     pub fn crash(self) {
         self.daemon.signal("KILL");
@@ -127,7 +132,7 @@ impl<'a> Node<'a> {
 }
 
 /// The example document.
-fn example() -> String {
+pub fn example() -> String {
     std::fs::read_to_string(repository().join(EXAMPLE)).unwrap()
 }
 

@@ -6,6 +6,16 @@ use weir_protocol::DeviceStatus;
 use super::Devices;
 
 impl Devices {
+    /// `up`, or what is wrong with a device.
+    pub fn state(&self, id: usize) -> Option<String> {
+        self.device(id).map(|d| if d.trouble.is_empty() { "up".to_owned() } else { d.trouble.clone() })
+    }
+
+    /// What is wrong with a device, if anything is.
+    pub fn trouble(&self, id: usize) -> Option<String> {
+        self.device(id).map(|d| d.trouble.clone()).filter(|t| !t.is_empty())
+    }
+
     /// How many packets wait to be sent by a device, or have been and were not taken by its peer, as far as that can be known.
     pub fn unread(&self, id: usize) -> Option<u64> {
         let device = self.list.get(id)?.as_ref()?;

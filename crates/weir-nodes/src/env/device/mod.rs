@@ -4,6 +4,7 @@ mod awake;
 mod direct;
 mod figures;
 mod losses;
+mod over;
 mod share;
 mod trouble;
 
@@ -22,6 +23,7 @@ use direct::{Joints, Past};
 use figures::add;
 pub use losses::{Loss, Sender, between};
 use losses::{Waiting, left_behind, note};
+pub use over::Given;
 use share::Lent;
 use trouble::{close, drain};
 
@@ -117,6 +119,8 @@ pub struct Devices {
     awake: Awake,
     /// Whether who uses and reads devices has changed.
     pub stale: bool,
+    /// Whether nothing is received.
+    deaf: bool,
     joints: Joints,
 }
 
@@ -139,6 +143,7 @@ impl Devices {
             only: None,
             awake: Awake::default(),
             stale: false,
+            deaf: false,
             joints: Joints::default(),
         })
     }
@@ -402,6 +407,9 @@ impl Devices {
             return;
         }
         out.append(&mut d.pending);
+        if self.deaf {
+            return;
+        }
         let Some(port) = &mut d.port else { return };
         let before = port.lost();
         let received = port.receive(out, max);
@@ -435,16 +443,6 @@ impl Devices {
     /// Packets received by a device, and packets that its ring lost, as of the last look.
     pub fn received(&self, id: usize) -> Option<(u64, u64)> {
         self.device(id).map(|d| (d.seen.rx_packets, d.seen.rx_dropped))
-    }
-
-    /// `up`, or what is wrong with a device.
-    pub fn state(&self, id: usize) -> Option<String> {
-        self.device(id).map(|d| if d.trouble.is_empty() { "up".to_owned() } else { d.trouble.clone() })
-    }
-
-    /// What is wrong with a device, if anything is.
-    pub fn trouble(&self, id: usize) -> Option<String> {
-        self.device(id).map(|d| d.trouble.clone()).filter(|t| !t.is_empty())
     }
 
     /// The name of a device.
@@ -542,7 +540,8 @@ impl Devices {
 
     /// Whether a device has packets to receive, as far as is known.
     pub fn any_readable(&self) -> bool {
-        self.list.iter().flatten().any(|d| d.readable && d.port.is_some() && !d.readers.is_empty())
+        !self.deaf
+            && self.list.iter().flatten().any(|d| d.readable && d.port.is_some() && !d.readers.is_empty())
     }
 
     /// Sleeps until a device has packets, the waker was used since the last sleep, or `timeout` has passed (`None`: for
