@@ -69,6 +69,12 @@ pub struct Kinds {
 }
 
 impl Moving {
+    /// A function that goes from a node to another, and stays what it is.
+    pub fn new(function: &str, [from, to]: [&str; 2], stage: Stage) -> Moving {
+        let [function, from, to] = [function, from, to].map(str::to_owned);
+        Moving { function, from, to, stage, kinds: None, images: None }
+    }
+
     /// Whether a place is a port of the function.
     pub fn is_of(&self, place: &PortRef) -> bool {
         matches!(place, PortRef::Function { function, .. } if function.as_str() == self.function)
@@ -138,5 +144,21 @@ pub fn next(stage: Stage, done: bool) -> Next {
         (Stage::Turned, false) => Next::Stage(Stage::Arrived, End::Source),
         (Stage::Arrived, true) => Next::Over,
         (Stage::Arrived, false) => Next::Again,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_of_its_new_image_at_the_node_that_it_goes_to_alone() {
+        let images = Some(Images { from: None, to: Some("nat2".into()) });
+        let moving = Moving { images, ..Moving::new("nat", ["n1", "n2"], Stage::Ready) };
+        let said: Name = "nat2".parse().unwrap();
+        assert_eq!(moving.image_at("n1", Some(&said)), None);
+        assert_eq!(moving.image_at("n2", None), Some(said.clone()));
+        let stays = Moving { images: None, ..moving };
+        assert_eq!(stays.image_at("n1", Some(&said)), Some(said));
     }
 }

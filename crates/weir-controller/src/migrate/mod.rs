@@ -5,6 +5,7 @@
 
 pub mod core;
 mod exchange;
+mod held;
 mod movable;
 mod tables;
 #[cfg(test)]
@@ -384,20 +385,28 @@ impl Controller {
                 drop(changing);
                 self.put_parts(id, &before, new, None).await?;
                 if moving.stage == Stage::Ready {
+                    held::reached("ready").await;
                     self.follow(id, graph, moving, ex).await?;
+                    held::reached("followed").await;
+                } else {
+                    held::reached("prepared").await;
                 }
                 Ok(())
             }
             Stage::Turned => {
                 let before = self.graph(id)?.graph;
                 self.keep_stage(id, &tagged(new, &before)).await?;
-                self.turn(id, moving, ex).await
+                held::reached("turned").await;
+                self.turn(id, moving, ex).await?;
+                held::reached("given").await;
+                Ok(())
             }
             Stage::Arrived => {
                 let before = self.graph(id)?.graph;
                 let new = tagged(new, &before);
                 self.keep_stage(id, &new).await?;
                 if at == moving.to {
+                    held::reached("arrived").await;
                     self.go(id, moving, &before, ex).await;
                 } else {
                     // What waits at the target is not sent back.

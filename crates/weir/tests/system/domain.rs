@@ -91,7 +91,9 @@ impl<'l> Domain<'l> {
 
     fn spawn(lab: &Lab, options: &[&str]) -> Process {
         let store = lab.path("controller.db");
-        let command = [WEIR, "controller", "--listen", "10.99.0.254:7443", "--store", &store];
+        // A test may have moves wait.
+        let moves = format!("WEIR_TEST_MOVES={}", lab.path("."));
+        let command = ["env", &moves, WEIR, "controller", "--listen", "10.99.0.254:7443", "--store", &store];
         let controller = lab.ns("control").spawn_in_network(&[&command[..], options].concat());
         until("the controller", || controller.stderr().contains("the controller listens"));
         controller

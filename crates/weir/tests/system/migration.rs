@@ -94,6 +94,69 @@ fn whoever_is_killed_on_the_way_the_function_goes_on_at_one_node_with_its_state(
     domain.stop_engines();
 }
 
+/// The data plane of a node.
+fn engine_of(lab: &Lab, node: &str) -> Option<u32> {
+    let socket = lab.path(&format!("{node}.sock"));
+    let is_it = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = line.split(|b| *b == 0).collect();
+        words.get(1) == Some(&&b"engine"[..]) && words.contains(&socket.as_bytes())
+    };
+    lab.processes().into_iter().find(is_it)
+}
+
+#[test]
+fn whoever_is_killed_at_each_stage_the_function_goes_on_at_one_node() {
+    let lab = lab(true);
+    addresses(&lab);
+    let mut domain = Domain::start(&lab);
+    let mut nodes = domain.join_all();
+    domain.apply(NAT, &[]).ok();
+    let h1 = lab.ns("h1");
+    crate::lab::until_pings(&h1, "10.2.0.3");
+    let mappings = |domain: &Domain<'_>| {
+        domain.weir(&["handler", "read", "office", "nat", "table"]).stdout.matches("10.1.0.1").count()
+    };
+    for stage in ["prepared", "ready", "followed", "turned", "given", "arrived"] {
+        for victim in ["controller", "source", "target", "target's data plane"] {
+            let from = nodes_of_nat(&lab)[0];
+            let to = if from == "n2" { "n3" } else { "n2" };
+            until("a mapping", || mappings(&domain) > 0);
+            let hold = lab.write(&format!("hold-{stage}"), "");
+            let moving = lab.ns("control").spawn_weir(&["migrate", "office", "nat", "--to", to]);
+            let at = lab.path(&format!("at-{stage}"));
+            until("the stage", || std::path::Path::new(&at).exists());
+            // It waits there, whoever ends now.
+            let number = |node: &str| node[1..].parse::<usize>().unwrap() - 1;
+            match victim {
+                "controller" => domain.restart(&[]),
+                "target's data plane" => {
+                    let pid = engine_of(&lab, to).unwrap().to_string();
+                    crate::lab::host(&["kill", "-9", &pid]).ok();
+                }
+                node => nodes[number(if node == "source" { from } else { to })].kill(),
+            }
+            std::fs::remove_file(hold).unwrap();
+            std::fs::remove_file(at).unwrap();
+            for node in [from, to].into_iter().filter(|_| ["source", "target"].contains(&victim)) {
+                if (node == from) == (victim == "source") {
+                    nodes[number(node)] = domain.node(node, None);
+                }
+            }
+            _ = moving.wait();
+            until("all nodes", || ["n1", "n2", "n3"].iter().all(|n| domain.is_online(n)));
+            until("the graph is at rest", || is_at_rest(&domain));
+            assert_eq!(nodes_of_nat(&lab).len(), 1, "{victim} at {stage}");
+            if victim != "target's data plane" {
+                assert!(mappings(&domain) > 0, "{victim} at {stage}");
+            }
+            crate::lab::until_pings(&h1, "10.2.0.3");
+        }
+    }
+    domain.weir(&["delete", "office"]).ok();
+    domain.stop_engines();
+}
+
 #[test]
 fn what_cannot_move_says_why_and_stays() {
     let lab = lab(false);
