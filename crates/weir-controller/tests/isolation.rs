@@ -32,7 +32,8 @@ fn script() -> String {
     let addresses: Vec<(String, IpAddr)> =
         (0..MODULES).map(|n| (format!("c{n}"), IpAddr::V4(address(n)))).collect();
     let gateway = Ipv4Addr::new(10, 0, 255, 1);
-    let place = Place { addresses: &addresses, gateway, classes: &classes(), images: &BTreeMap::new() };
+    let place =
+        Place { addresses: &addresses, gateway, classes: &classes(), images: &BTreeMap::new(), share: None };
     runs(&Request::parse(&text).unwrap(), place, &BTreeMap::new()).unwrap().script
 }
 

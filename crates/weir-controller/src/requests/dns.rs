@@ -206,7 +206,7 @@ impl Controller {
         now: u64,
     ) -> Result<(), weir_api::problem::Problem> {
         if published.known.is_none() {
-            let names = self.blocking(|s| s.names()).await?;
+            let names = self.blocking(crate::store::Store::names).await?;
             published.known = Some(names.into_iter().map(|name| (name, None)).collect());
         }
         let known = published.known.get_or_insert_default();

@@ -145,7 +145,9 @@ impl Offer {
                 let what = format!("platforms.{name}: the topology has no platform of this name");
                 return Err(wrong(what));
             }
-            if let Some(what) = pools(platform, &of_topology.map(|b| b.owns()).unwrap_or_default()) {
+            if let Some(what) =
+                pools(platform, &of_topology.map(weir_topology::NetBox::owns).unwrap_or_default())
+            {
                 return Err(wrong(format!("platforms.{name}.shared: {what}")));
             }
             let bad = |r: &&AccessRange| r.vlans.is_some_and(|[a, b]| a == 0 || a > b || b > 4094);

@@ -79,7 +79,7 @@ fn modules_have_names_until_they_end_whatever_fails_in_between() {
     until("a word of the server", || events(&domain).contains("it is tried again"));
     domain.restart(&["--requests", &offer]);
     let _server = serve(&lab);
-    until("the second name", || found(&lab, &format!("module.{second}")) != "");
+    until("the second name", || !found(&lab, &format!("module.{second}")).is_empty());
     until("the end of the first", || found(&lab, &format!("module.{id}")).is_empty());
     domain.weir(&["request", "--end", second, "--context", "acme"]).ok();
     until("the end of the second", || found(&lab, &format!("module.{second}")).is_empty());
