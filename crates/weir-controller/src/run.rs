@@ -16,7 +16,7 @@ use weir_rest::listen::{Entrance, serve};
 use weir_rest::login::{Login, Names, NoToken, certificate_names};
 use weir_rest::{history, to_the_end};
 use weir_store::StoreError;
-use weir_store::etcd::{NoAddress, NoAnswer};
+use weir_store::etcd::{NoAddress, NoAnswer, is_etcd};
 use weir_tls::{Pin, TlsError, files, server};
 
 use crate::attend::attend;
@@ -93,7 +93,7 @@ pub enum ControllerError {
     /// The address of etcd is none.
     #[error(transparent)]
     Address(#[from] NoAddress),
-    /// etcd is silent.
+    /// etcd is silent, or refuses.
     #[error(transparent)]
     Etcd(#[from] NoAnswer),
     /// Its log cannot be read.
@@ -135,7 +135,7 @@ impl From<LogError> for ControllerError {
 
 /// The address of etcd, if the store is there.
 pub fn etcd(store: &Path) -> Option<&str> {
-    store.to_str().filter(|s| s.starts_with("etcd://"))
+    store.to_str().filter(|s| is_etcd(s))
 }
 
 /// How a controller works by its options.

@@ -1,14 +1,28 @@
 //! A client of etcd (version 3.4 and later): keys, transactions and leases, by its JSON gateway over HTTP.
 //!
+//! With TLS, and as a user with a password, if its address says so: then requests carry a token, which etcd takes for some minutes.
+//!
 //! Every request is tried at one member after the other, so all of them can be repeated: those that write do so under a condition that holds once.
 
+mod address;
+mod refusal;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use ureq::Agent;
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector as _, TcpConnector};
+use weir_api::client::tls::Tls;
+
+use self::address::{Address, User};
+use self::refusal::Refusal;
+
+pub use self::address::{NoAddress, is_etcd};
 
 /// How long a member may take for a connection, and for all.
 const CONNECT: Duration = Duration::from_millis(700);
@@ -16,17 +30,16 @@ const ANSWER: Duration = Duration::from_millis(1500);
 /// Most bytes of an answer.
 const MAX_ANSWER: u64 = 256 << 20;
 
-/// The address is none.
+/// No member did what it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "'{0}' is no address of etcd; write etcd://HOST:PORT, with more members as etcd://HOST:PORT,HOST:PORT"
-)]
-pub struct NoAddress(String);
-
-/// No member gave an answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("etcd does not answer: {0}")]
-pub struct NoAnswer(pub String);
+pub enum NoAnswer {
+    /// There is none that answers; later there may be one.
+    #[error("etcd does not answer: {0}")]
+    Silent(String),
+    /// All that answer say no, and would again.
+    #[error("etcd refuses this controller: {0}")]
+    Refused(String),
+}
 
 /// An answer, or the reason why there is none.
 pub type Answer<T> = Result<T, NoAnswer>;
@@ -65,8 +78,10 @@ pub enum Do<'a> {
 /// A cluster of etcd.
 #[derive(Debug)]
 pub struct Etcd {
-    members: Vec<String>,
+    address: Address,
     agent: Agent,
+    /// What etcd knows this client by, if it knows users.
+    token: Mutex<Option<String>>,
     /// The member that answered last.
     last: AtomicUsize,
 }
@@ -92,57 +107,98 @@ pub fn end_of(prefix: &str) -> String {
 }
 
 impl Etcd {
-    /// The cluster at an address such as `etcd://10.0.0.1:2379,10.0.0.2:2379`.
+    /// The cluster at an address such as `etcd://10.0.0.1:2379,10.0.0.2:2379`, or `etcds://10.0.0.1:2379?ca=FILE&cert=FILE&key=FILE&user=NAME&password=FILE`.
     ///
     /// # Errors
-    /// It is none.
+    /// It is none, or a file that it names is of no use.
     pub fn new(address: &str) -> Result<Etcd, NoAddress> {
-        let wrong = || NoAddress(address.to_owned());
-        let rest = address.strip_prefix("etcd://").ok_or_else(wrong)?.trim_end_matches('/');
-        let member = |text: &str| {
-            let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
-            let is_host = !host.is_empty() && !host.contains(['/', '@', '?', '#', ' ']);
-            let is_port = port.parse::<u16>().is_ok_and(|p| p > 0);
-            if is_host && is_port { Ok(format!("http://{text}")) } else { Err(wrong()) }
-        };
-        let members = rest.split(',').map(member).collect::<Result<Vec<_>, _>>()?;
+        let mut address = Address::read(address)?;
         let config = Agent::config_builder()
             .timeout_connect(Some(CONNECT))
             .timeout_global(Some(ANSWER))
             .http_status_as_error(false)
             .proxy(None)
             .build();
-        Ok(Etcd { members, agent: config.into(), last: AtomicUsize::new(0) })
+        let agent = match address.tls.take() {
+            None => config.into(),
+            Some(tls) => {
+                let connector = TcpConnector::default().chain(Tls(Arc::new(tls)));
+                Agent::with_parts(config, connector, DefaultResolver::default())
+            }
+        };
+        Ok(Etcd { address, agent, token: Mutex::new(None), last: AtomicUsize::new(0) })
     }
 
-    fn ask(&self, member: &str, path: &str, body: &str) -> Result<Value, String> {
-        let sent = self.agent.post(format!("{member}/v3/{path}")).content_type("application/json").send(body);
-        let mut response = sent.map_err(|e| e.to_string())?;
-        let status = response.status();
-        let body =
-            response.body_mut().with_config().limit(MAX_ANSWER).read_to_vec().map_err(|e| e.to_string())?;
-        if !status.is_success() {
-            return Err(format!("{status}: {}", String::from_utf8_lossy(&body).trim()));
+    /// Asks a member, and nothing else.
+    fn exchange(&self, member: &str, path: &str, body: &str, token: Option<&str>) -> Result<Value, Refusal> {
+        let silent = |e: ureq::Error| refusal::of_error(&e, &self.address);
+        let mut request = self.agent.post(format!("{member}/v3/{path}")).content_type("application/json");
+        if let Some(token) = token {
+            request = request.header("Authorization", token);
         }
-        serde_json::from_slice(&body).map_err(|e| e.to_string())
+        let mut response = request.send(body).map_err(silent)?;
+        let status = response.status();
+        let body = response.body_mut().with_config().limit(MAX_ANSWER).read_to_vec().map_err(silent)?;
+        if !status.is_success() {
+            return Err(refusal::of_answer(status.as_u16(), &String::from_utf8_lossy(&body), &self.address));
+        }
+        let value: Value = serde_json::from_slice(&body).map_err(|e| Refusal::silent(e.to_string()))?;
+        // Streams say in their text what goes wrong.
+        match value.get("error") {
+            Some(_) => Err(refusal::of_answer(400, &value.to_string(), &self.address)),
+            None => Ok(value),
+        }
+    }
+
+    /// A token for a user, the one of before unless etcd does not take that any more.
+    fn token(&self, member: &str, user: &User, stale: Option<&str>) -> Result<String, Refusal> {
+        let known = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(known) = known.filter(|k| Some(k.as_str()) != stale) {
+            return Ok(known);
+        }
+        let body = json!({ "name": user.name, "password": user.password }).to_string();
+        let answer = self.exchange(member, "auth/authenticate", &body, None)?;
+        let token = answer.get("token").and_then(Value::as_str);
+        let token = token.ok_or_else(|| Refusal::silent("it gives no token"))?.to_owned();
+        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
+        Ok(token)
+    }
+
+    /// Asks a member, as a user if there is one.
+    fn ask(&self, member: &str, path: &str, body: &str) -> Result<Value, Refusal> {
+        let Some(user) = &self.address.user else { return self.exchange(member, path, body, None) };
+        let token = self.token(member, user, None)?;
+        match self.exchange(member, path, body, Some(&token)) {
+            // Not for long: tokens end, and with every change of a user or a role.
+            Err(e) if e.token => {
+                let token = self.token(member, user, Some(&token))?;
+                self.exchange(member, path, body, Some(&token))
+            }
+            done => done,
+        }
     }
 
     /// Asks one member after the other.
     fn post(&self, path: &str, body: &Value) -> Answer<Value> {
         let (body, first) = (body.to_string(), self.last.load(Ordering::Relaxed));
-        let mut why = Vec::new();
-        for i in 0..self.members.len() {
-            let at = (first + i) % self.members.len();
-            let Some(member) = self.members.get(at) else { continue };
+        let (mut why, mut refused) = (Vec::new(), true);
+        let members = &self.address.members;
+        for i in 0..members.len() {
+            let at = (first + i) % members.len();
+            let Some(member) = members.get(at) else { continue };
             match self.ask(member, path, &body) {
                 Ok(answer) => {
                     self.last.store(at, Ordering::Relaxed);
                     return Ok(answer);
                 }
-                Err(e) => why.push(format!("{member}: {e}")),
+                Err(Refusal { what, answered, .. }) => {
+                    refused &= answered;
+                    why.push(format!("{member}: {what}"));
+                }
             }
         }
-        Err(NoAnswer(why.join("; ")))
+        let why = why.join("; ");
+        Err(if refused { NoAnswer::Refused(why) } else { NoAnswer::Silent(why) })
     }
 
     /// A key.
@@ -164,7 +220,7 @@ impl Etcd {
         }
         let answer = self.post("kv/range", &asked)?;
         let found = answer.get("kvs").and_then(Value::as_array).into_iter().flatten();
-        found.map(|kv| entry(kv).ok_or_else(|| NoAnswer("a key that is no text".into()))).collect()
+        found.map(|kv| entry(kv).ok_or_else(|| NoAnswer::Silent("a key that is no text".into()))).collect()
     }
 
     /// Does that if all conditions hold; the revision of etcd, if so.
@@ -205,7 +261,7 @@ impl Etcd {
     pub fn grant(&self, life: Duration) -> Answer<i64> {
         let answer = self.post("lease/grant", &json!({ "TTL": life.as_secs().to_string() }))?;
         let id = answer.get("ID").and_then(number).and_then(|id| i64::try_from(id).ok());
-        id.ok_or_else(|| NoAnswer(format!("it grants no lease: {answer}")))
+        id.ok_or_else(|| NoAnswer::Silent(format!("it grants no lease: {answer}")))
     }
 
     /// Keeps a lease; whether it was there still.
@@ -239,25 +295,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_names_the_members() {
-        let members = |text| Etcd::new(text).map(|e| e.members);
-        assert_eq!(members("etcd://a:2379").unwrap(), ["http://a:2379"]);
-        assert_eq!(
-            members("etcd://10.0.0.1:1,[fe80::1]:2/").unwrap(),
-            ["http://10.0.0.1:1", "http://[fe80::1]:2"]
-        );
-        for bad in
-            ["etcd://", "etcd://a", "etcd://a:0", "etcd://a:1,", "http://a:1", "etcd://a:1/x", "etcd://u@h:1"]
-        {
-            assert!(members(bad).unwrap_err().to_string().contains("write etcd://HOST:PORT"), "{bad}");
-        }
-        assert_eq!(end_of("/weir/log/"), "/weir/log0");
-    }
-
-    #[test]
     fn who_does_not_answer_is_named() {
         let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let etcd = Etcd::new(&format!("etcd://{closed}")).unwrap();
+        assert_eq!(end_of("/weir/log/"), "/weir/log0");
         assert!(etcd.get("/weir/leader").unwrap_err().to_string().contains(&closed.to_string()));
     }
 }

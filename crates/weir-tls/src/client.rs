@@ -64,11 +64,12 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// A client of servers whose certificates lead to one of these, in PEM, and are for the name or address by which they are reached.
+/// A client of servers whose certificates lead to one of these, in PEM, and are for the name or address by which they are reached; it shows who it is if it
+/// has an identity.
 ///
 /// # Errors
-/// The text holds no certificates.
-pub fn rooted(pem: &str) -> Result<ClientConfig, TlsError> {
+/// The text holds no certificates, or the identity cannot be used.
+pub fn rooted(pem: &str, identity: Option<&Identity>) -> Result<ClientConfig, TlsError> {
     let failed = |e: Error| TlsError::bad("TLS")(e.to_string());
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem)? {
@@ -76,7 +77,14 @@ pub fn rooted(pem: &str) -> Result<ClientConfig, TlsError> {
     }
     let builder = ClientConfig::builder_with_provider(provider());
     let builder = builder.with_safe_default_protocol_versions().map_err(failed)?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+    let builder = builder.with_root_certificates(roots);
+    match identity {
+        None => Ok(builder.with_no_client_auth()),
+        Some(identity) => {
+            let (chain, key) = identity.parts()?;
+            builder.with_client_auth_cert(chain, key).map_err(failed)
+        }
+    }
 }
 
 /// A client of the server with this pin, which shows who it is if it has an identity.

@@ -56,7 +56,7 @@ impl Context {
             (None, Some(file)) => {
                 let of_no_use = || format!("the certificates {} are of no use", file.display());
                 let text = fs::read_to_string(file).with_context(of_no_use)?;
-                Ok(Some(weir_tls::client::rooted(&text).with_context(of_no_use)?))
+                Ok(Some(weir_tls::client::rooted(&text, None).with_context(of_no_use)?))
             }
             (None, None) => Ok(None),
         }

@@ -4,7 +4,7 @@ mod access;
 mod credentials;
 mod history;
 mod members;
-mod tls;
+pub mod tls;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::marker::PhantomData;
@@ -398,7 +398,7 @@ impl NodeClient {
             request = request.header(*name, *value);
         }
         let failed = |source: ureq::Error| {
-            let (url, untrusted) = (self.url.clone(), tls::is_untrusted(&source));
+            let (url, untrusted) = (self.url.clone(), tls::fault(&source).is_some());
             let cut = match &source {
                 ureq::Error::Io(e) => matches!(
                     e.kind(),

@@ -11,7 +11,7 @@ use ureq::unversioned::transport::{
 };
 
 /// Puts TLS on connections of `https` addresses.
-pub(super) struct Tls(pub(super) Arc<ClientConfig>);
+pub struct Tls(pub Arc<ClientConfig>);
 
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,7 +41,7 @@ impl<In: Transport> Connector<In> for Tls {
 }
 
 /// A connection with TLS.
-pub(super) struct Stream {
+pub struct Stream {
     buffers: LazyBuffers,
     stream: StreamOwned<ClientConnection, TransportAdapter>,
 }
@@ -82,9 +82,8 @@ impl Transport for Stream {
     }
 }
 
-/// Whether a request failed since the server is not who it was to be, or speaks no TLS.
-pub(super) fn is_untrusted(error: &Error) -> bool {
-    let Error::Io(e) = error else { return false };
-    let Some(inner) = e.get_ref() else { return false };
-    inner.is::<rustls::Error>()
+/// What was wrong with TLS, if that is why a request failed.
+pub fn fault(error: &Error) -> Option<&rustls::Error> {
+    let Error::Io(e) = error else { return None };
+    e.get_ref()?.downcast_ref()
 }

@@ -42,7 +42,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// Changes could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LogError {
-    /// etcd is silent.
+    /// etcd is silent, or refuses.
     #[error(transparent)]
     Etcd(#[from] NoAnswer),
     /// What it says makes no sense.
@@ -199,6 +199,8 @@ impl Leading {
         while !self.is_over() {
             match f(&self.etcd) {
                 Ok(answer) => return Ok(answer),
+                // Another controller may be let in.
+                Err(e @ NoAnswer::Refused(_)) => return Err(e.to_string()),
                 Err(e) => tracing::warn!("{e}"),
             }
             std::thread::sleep(AGAIN);

@@ -18,7 +18,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use weir_rest::listen::{Entrance, serve};
 use weir_rest::login::{Login, Names, certificate_names, own_addresses};
 use weir_store::Database;
-use weir_store::etcd::{Do, Etcd, If, end_of};
+use weir_store::etcd::{Do, Etcd, If, NoAnswer, end_of};
 use weir_tls::authority::Authority;
 use weir_tls::server;
 
@@ -90,9 +90,7 @@ async fn ask<T: Send + 'static>(
     f: impl FnOnce(&Etcd) -> Result<T, LogError> + Send + 'static,
 ) -> Result<T, LogError> {
     let etcd = etcd.clone();
-    spawn_blocking(move || f(&etcd))
-        .await
-        .unwrap_or_else(|e| Err(weir_store::etcd::NoAnswer(e.to_string()).into()))
+    spawn_blocking(move || f(&etcd)).await.unwrap_or_else(|e| Err(NoAnswer::Silent(e.to_string()).into()))
 }
 
 /// Runs a controller of several until `shutdown` is done.
@@ -145,6 +143,8 @@ async fn authority(etcd: &Arc<Etcd>) -> Result<Authority, ControllerError> {
         let asked = etcd.clone();
         let got = spawn_blocking(move || files::authority(&asked)).await;
         match got.unwrap_or_else(|e| Err(ControllerError::Ended(e.to_string()))) {
+            // Waiting would not help.
+            Err(e @ ControllerError::Etcd(NoAnswer::Refused(_))) => return Err(e),
             Err(ControllerError::Etcd(e)) if said.is_some_and(|at| at.elapsed() < SAY) => {
                 tracing::debug!("{e}");
             }

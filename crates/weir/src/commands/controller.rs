@@ -23,8 +23,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7443")]
     listen: SocketAddr,
     /// Where nodes, graphs and where they are are remembered; the certificate authority is beside it. Of several controllers of one domain, etcd:
-    /// etcd://HOST:PORT[,HOST:PORT…]; who reads it can be the controller
-    #[arg(long, value_name = "FILE|etcd://…", default_value = STORE)]
+    /// etcd://HOST:PORT[,HOST:PORT…], with TLS etcds://HOST:PORT…?ca=FILE[&cert=FILE&key=FILE][&user=NAME&password=FILE]; who reads it can be the controller
+    #[arg(long, value_name = "FILE|etcd[s]://…", default_value = STORE)]
     store: PathBuf,
     /// Another name of the controller, HOST or HOST:PORT, under which clients reach it (may be repeated)
     #[arg(long, value_name = "HOST")]
@@ -78,7 +78,7 @@ struct Copy {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The controller's store
-    #[arg(long, value_name = "FILE|etcd://…", default_value = STORE)]
+    #[arg(long, value_name = "FILE|etcd[s]://…", default_value = STORE)]
     store: PathBuf,
 }
 

@@ -105,6 +105,11 @@ impl<'l> Domain<'l> {
         self.controller = Domain::spawn(self.lab, options);
     }
 
+    /// What the controller wrote to its log.
+    pub(crate) fn said(&self) -> String {
+        self.controller.stderr()
+    }
+
     /// What the controller shows clients to be known by.
     pub(crate) fn pin(&self) -> String {
         printed(&self.controller, "pin=")

@@ -16,6 +16,7 @@ mod domain_images;
 mod dpdk;
 mod encrypted;
 mod errors;
+mod etcd_secured;
 mod faults;
 mod functions;
 mod hangs;
