@@ -47,6 +47,20 @@ pub struct Endpoint {
     pub graph: Option<String>,
     /// The VLANs that graphs have; all others are free.
     pub vlans: Vec<VlanUse>,
+    /// Nodes of the same domain whose probes come in here, as these say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub neighbours: Vec<Neighbour>,
+}
+
+/// A node whose probes come in at an interface. Whoever is there can send some that say anything: a link is one where both ends hear each other.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+pub struct Neighbour {
+    /// Its name.
+    pub node: String,
+    /// The interface that it sends them from.
+    pub interface: String,
+    /// The Ethernet address that they are from.
+    pub mac: String,
 }
 
 /// A VLAN that a graph has.

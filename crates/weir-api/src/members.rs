@@ -150,7 +150,7 @@ pub struct LinkEnd {
     pub node: String,
     /// Its interface.
     pub interface: String,
-    /// The address there.
+    /// The address there; empty where none is known, so that only VLANs go there.
     pub address: String,
 }
 
@@ -166,6 +166,9 @@ pub struct LinkSummary {
     pub mtu: Option<u32>,
     /// Tunnels of graphs that go there.
     pub tunnels: usize,
+    /// How the nodes found it; empty if they did not, so that it is there by the operator's word alone.
+    #[serde(default)]
+    pub found: Vec<FoundBy>,
     /// Whether the operator said something of it.
     #[serde(default)]
     pub declared: bool,
@@ -186,6 +189,43 @@ pub struct LinkSummary {
     pub back: LinkUse,
 }
 
+/// How nodes found a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FoundBy {
+    /// Both have addresses of one network.
+    Addresses,
+    /// Each hears the other's probes: a cable, or switches, are between their interfaces.
+    Probes,
+}
+
+impl std::fmt::Display for FoundBy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            FoundBy::Addresses => "addresses",
+            FoundBy::Probes => "probes",
+        })
+    }
+}
+
+/// An interface of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LinkPort {
+    /// The node.
+    pub node: String,
+    /// The interface.
+    pub interface: String,
+}
+
+/// Interfaces of two nodes that hear each other's probes, beside the link that tunnels go by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Adjacency {
+    /// The end at the node that comes first by name.
+    pub a: LinkPort,
+    /// The other end.
+    pub b: LinkPort,
+}
+
 /// The traffic over a link in one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LinkUse {
@@ -197,7 +237,7 @@ pub struct LinkUse {
 }
 
 /// How tunnels of graphs go over a link.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Encapsulation {
     /// VXLAN.
@@ -205,6 +245,33 @@ pub enum Encapsulation {
     Vxlan,
     /// VXLAN inside of WireGuard: encrypted.
     WireGuard,
+    /// GRE with a key.
+    Gre,
+    /// A VLAN for each tunnel, between the interfaces of the link: what is between them, if anything, has to carry these.
+    Vlan,
+}
+
+impl Encapsulation {
+    /// The bytes of an IP packet of the link that are not for IP packets of graphs.
+    pub fn overhead(self) -> u32 {
+        match self {
+            Encapsulation::Vxlan => 50,
+            Encapsulation::WireGuard => 110,
+            Encapsulation::Gre => 42,
+            Encapsulation::Vlan => 0,
+        }
+    }
+}
+
+impl std::fmt::Display for Encapsulation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Encapsulation::Vxlan => "vxlan",
+            Encapsulation::WireGuard => "wireguard",
+            Encapsulation::Gre => "gre",
+            Encapsulation::Vlan => "vlan",
+        })
+    }
 }
 
 /// The operator's settings of the link between two nodes.
@@ -230,6 +297,10 @@ pub struct LinkSettings {
     /// How tunnels of graphs go there; without it, as the controller was started (`--encrypt`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encapsulation: Option<Encapsulation>,
+    /// With `vlan`: the first and the last VLAN that tunnels may have there. No VLAN is that of two tunnels of a domain, and documents cannot have these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<u16>>, min_items = 2, max_items = 2)]
+    pub vlans: Option<[u16; 2]>,
 }
 
 /// A link that was declared, and that nodes do not have.
@@ -246,6 +317,9 @@ pub struct MissingLink {
 pub struct LinkList {
     /// By the names of their nodes.
     pub links: Vec<LinkSummary>,
+    /// Where nodes are joined as well, as their probes say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Adjacency>,
     /// Those that were declared, and are not there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<MissingLink>,

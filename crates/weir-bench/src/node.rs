@@ -174,6 +174,7 @@ impl Node {
             resources: weir_node::resources::Resources::of_machine(),
             overcommit: true,
             region: None,
+            probes: false,
             workers: 1,
             graph_memory: 1 << 30,
         };

@@ -20,7 +20,8 @@ use crate::links::{self, Declared, Link, promised};
 use crate::migrate::core::Moving;
 use crate::place::{Facts, place};
 use crate::policy::{Line, explain, lines, with};
-use crate::split::{Had, Keys, NUMBERS, Places, Split, SplitError, Tunnel, monitoring_node, split};
+use crate::reserved::reserved;
+use crate::split::{Had, Keys, Places, Split, SplitError, Tunnel, monitoring_node, split};
 use crate::store::{DomainGraph, Part};
 use crate::view::View;
 
@@ -60,7 +61,7 @@ pub struct Proof {
     pub nodes: BTreeSet<String>,
 }
 
-fn refused(text: impl Into<String>) -> Problem {
+pub(crate) fn refused(text: impl Into<String>) -> Problem {
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, text)
 }
 
@@ -83,6 +84,12 @@ fn nodes<'v>(
 /// The links between the nodes that are connected, with what all graphs were promised there, and those that were declared and are not there.
 pub fn links(view: &View, online: &BTreeSet<String>) -> (Vec<Link>, Vec<MissingLink>) {
     links_but(view, &nodes(view, online, None), None)
+}
+
+/// The interfaces of the nodes that are connected that hear each other's probes.
+pub(crate) fn adjacencies(view: &View, online: &BTreeSet<String>) -> BTreeSet<[links::Port; 2]> {
+    let nodes = nodes(view, online, None);
+    links::adjacent(&nodes.iter().map(|(name, n)| (*name, n.domain)).collect())
 }
 
 /// The same with what graphs were promised but for one.
@@ -123,11 +130,13 @@ fn too_large(tunnels: &[Tunnel], links: &[Link], declared: &Declared) -> Vec<Str
     let warning = |l: &Link| {
         let ends = [l.a.node.as_str(), l.b.node.as_str()];
         let used = tunnels.iter().any(|t| ends.contains(&t.from.as_str()) && ends.contains(&t.to.as_str()));
-        let overhead = if l.encrypted { 110 } else { 50 };
+        let overhead = l.encapsulation.overhead();
         declared.get(&(l.a.node.clone(), l.b.node.clone()))?.mtu?;
         let mtu = l.mtu.filter(|_| used)?;
+        let tunnels =
+            if overhead == 0 { String::new() } else { format!(", and tunnels take {overhead} of these") };
         Some(format!(
-            "the link between nodes '{}' and '{}' takes IP packets of {mtu} bytes, and tunnels take {overhead} of these: larger ones than {} are lost there",
+            "the link between nodes '{}' and '{}' takes IP packets of {mtu} bytes{tunnels}: larger ones than {} are lost there",
             ends[0],
             ends[1],
             mtu.saturating_sub(overhead)
@@ -159,7 +168,7 @@ pub fn admit(
             "the domain has no nodes: 'weir token' makes a token, 'weir node --join' takes it",
         ));
     }
-    reserved(graph)?;
+    reserved(graph, view)?;
     let policies = lines(&view.policies, graph, kind);
     let required = graph.requirements.len();
     let whole_graph = &with(graph, &policies).map_err(|e| explain(e.into(), required, &policies))?;
@@ -339,7 +348,10 @@ fn split_in(
     // What a node has still, or has of its own, is not free either.
     let held = view.known.values().filter_map(|k| k.domain.as_ref()).flat_map(|d| &d.tunnels);
     let held = held.filter(|t| t.graph != graph.id.as_str()).filter_map(|t| t.key);
-    let taken = taken.chain(held).collect();
+    let ends = view.known.values().filter_map(|k| k.domain.as_ref()).flat_map(|d| &d.endpoints);
+    let vlans =
+        ends.flat_map(|e| &e.vlans).filter(|v| v.graph != graph.id.as_str()).map(|v| u32::from(v.vlan));
+    let taken = taken.chain(held).chain(vlans).collect();
     let key = |(name, n): (&&str, &Facts<'_>)| {
         Some(((*name).to_owned(), n.domain.wireguard.as_ref()?.parse().ok()?))
     };
@@ -455,28 +467,6 @@ fn domain_graph(
         moved: BTreeSet::new(),
         moving: None,
     }
-}
-
-/// What the controller makes itself is nobody else's.
-fn reserved(graph: &ServiceGraph) -> Result<(), Problem> {
-    for (i, sap) in graph.saps.iter().enumerate() {
-        let wrong = |message: String, help: &str| {
-            let path = format!("sffg.saps[{i}]");
-            let mistake = Mistake { path, message, help: help.into(), ..Mistake::default() };
-            Err(refused("the document asks for what is the controller's").with([mistake]))
-        };
-        if sap.id.as_str().starts_with("tunnel-") {
-            let text = format!("'{}' is a name of the tunnels between nodes", sap.id);
-            return wrong(text, "choose one that does not begin with tunnel-");
-        }
-        if let SapKind::Vxlan { vxlan } = &sap.kind
-            && NUMBERS.contains(&vxlan.vni)
-        {
-            let text = format!("VNI {} is one of the tunnels between nodes", vxlan.vni);
-            return wrong(text, "use one below 8388608");
-        }
-    }
-    Ok(())
 }
 
 /// What of a graph over several nodes is not as in the same graph on one, so that nothing can be proved by it.

@@ -183,6 +183,7 @@ flowrules:
             addresses: vec!["10.0.0.1/24".into()],
             graph: None,
             vlans: Vec::new(),
+            neighbours: Vec::new(),
         };
         Domain { endpoints: interfaces.iter().map(endpoint).collect(), ..Domain::default() }
     }

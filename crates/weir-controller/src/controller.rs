@@ -23,6 +23,7 @@ use weir_tls::authority::Authority;
 use crate::fleet::Fleet;
 use crate::lost::Failures;
 use crate::requests::offer::Offer;
+use crate::reserved::vlan_in_use;
 use crate::store::{Member, Store, Stored};
 use crate::view::View;
 
@@ -304,6 +305,12 @@ impl Controller {
         self.member(b)?;
         if a == b {
             return Err(Problem::new(StatusCode::BAD_REQUEST, "a link is between two nodes"));
+        }
+        if let Some(vlans) = settings.vlans
+            && let Some((vlan, graph)) = vlan_in_use(&self.view(), vlans)
+        {
+            let text = format!("VLAN {vlan} is an access point of graph '{graph}'; give tunnels other ones");
+            return Err(Problem::new(StatusCode::CONFLICT, text));
         }
         let (key, settings) = in_order(a, b, settings);
         let (ends, kept) = (key.clone(), settings.clone());

@@ -37,6 +37,7 @@ pub mod policy;
 mod queries;
 mod replace;
 pub mod requests;
+mod reserved;
 mod rest;
 mod run;
 mod search;

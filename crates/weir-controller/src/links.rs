@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::net::Ipv4Addr;
 
 use weir_api::domain::Domain;
-use weir_api::members::{Encapsulation, LinkSettings, MissingLink};
+use weir_api::members::{Encapsulation, FoundBy, LinkSettings, MissingLink};
 use weir_model::graph::Placement;
 
 use crate::split::Tunnel;
@@ -21,6 +21,9 @@ pub type Declared = BTreeMap<(String, String), LinkSettings>;
 /// The rates that graphs may send from a node to another, in kbit/s.
 pub type Promised = BTreeMap<(String, String), u64>;
 
+/// A node, and an interface of it.
+pub type Port = (String, String);
+
 /// One end of a link.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct End {
@@ -28,8 +31,8 @@ pub struct End {
     pub node: String,
     /// Its interface.
     pub interface: String,
-    /// The address there.
-    pub address: Ipv4Addr,
+    /// The address there, if there is one that counts.
+    pub address: Option<Ipv4Addr>,
 }
 
 /// Two nodes that reach each other.
@@ -41,19 +44,44 @@ pub struct Link {
     pub b: End,
     /// The largest IP packet that passes, in bytes.
     pub mtu: Option<u32>,
+    /// How the nodes found it.
+    pub found: BTreeSet<FoundBy>,
     /// Whether the operator said something of it.
     pub declared: bool,
     /// What it can carry in each direction, in kbit/s, if that is known.
     pub capacity: Option<u64>,
     /// How long packets take, in microseconds, if that is known.
     pub delay: Option<u32>,
-    /// Whether tunnels there are encrypted.
-    pub encrypted: bool,
+    /// How tunnels go there.
+    pub encapsulation: Encapsulation,
+    /// The VLANs that they may have, first and last.
+    pub vlans: Option<[u16; 2]>,
     /// What graphs may send forth and back, in kbit/s.
     pub promised: [u64; 2],
 }
 
 impl Link {
+    /// A link of which nobody said anything.
+    fn new(a: End, b: End, mtu: Option<u32>, found: FoundBy) -> Link {
+        Link {
+            a,
+            b,
+            mtu,
+            found: BTreeSet::from([found]),
+            declared: false,
+            capacity: None,
+            delay: None,
+            encapsulation: Encapsulation::Vxlan,
+            vlans: None,
+            promised: [0, 0],
+        }
+    }
+
+    /// Whether tunnels can go there: without addresses, only VLANs.
+    fn carries(&self) -> bool {
+        self.encapsulation == Encapsulation::Vlan || (self.a.address.is_some() && self.b.address.is_some())
+    }
+
     /// The ends, seen from a node of it.
     pub fn from(&self, node: &str) -> Option<(&End, &End)> {
         match node {
@@ -99,7 +127,7 @@ pub fn usable<'l>(links: &'l [Link], asked: &Placement) -> Vec<&'l Link> {
         let bandwidth = asked.bandwidth.is_none_or(|b| {
             [&l.a, &l.b].iter().all(|end| l.left(&end.node).is_none_or(|left| left >= b.kbits()))
         });
-        bandwidth && (asked.max_delay.is_none() || l.delay.is_some())
+        l.carries() && bandwidth && (asked.max_delay.is_none() || l.delay.is_some())
     };
     links.iter().filter(has).collect()
 }
@@ -149,7 +177,8 @@ pub fn found<'d>(domains: impl Iterator<Item = (&'d str, &'d Domain)>) -> Vec<Li
     for (node, domain) in domains {
         for e in domain.endpoints.iter().filter(|e| e.up) {
             for (address, network, length) in e.addresses.iter().filter_map(|a| network(a)) {
-                let end = End { node: node.to_owned(), interface: e.interface.clone(), address };
+                let end =
+                    End { node: node.to_owned(), interface: e.interface.clone(), address: Some(address) };
                 networks.entry((network, length)).or_default().push((end, e.mtu));
             }
         }
@@ -164,20 +193,8 @@ pub fn found<'d>(domains: impl Iterator<Item = (&'d str, &'d Domain)>) -> Vec<Li
         }
         for (i, (a, mtu)) in ends.iter().enumerate() {
             for (b, other) in ends.iter().skip(i + 1).filter(|(b, _)| b.node != a.node) {
-                let mtu = match (*mtu, *other) {
-                    (Some(a), Some(b)) => Some(a.min(b)),
-                    (one, other) => one.or(other),
-                };
-                let link = Link {
-                    a: a.clone(),
-                    b: b.clone(),
-                    mtu,
-                    declared: false,
-                    capacity: None,
-                    delay: None,
-                    encrypted: false,
-                    promised: [0, 0],
-                };
+                let mtu = [*mtu, *other].into_iter().flatten().min();
+                let link = Link::new(a.clone(), b.clone(), mtu, FoundBy::Addresses);
                 let key = (a.node.clone(), b.node.clone());
                 match links.get(&key) {
                     Some(known) if known.mtu >= link.mtu => {}
@@ -187,6 +204,52 @@ pub fn found<'d>(domains: impl Iterator<Item = (&'d str, &'d Domain)>) -> Vec<Li
         }
     }
     links.into_values().collect()
+}
+
+/// Interfaces of two nodes that hear each other's probes, the node first that comes first by name. One alone proves nothing: whoever is at an interface can
+/// send probes in anybody's name.
+pub fn adjacent(domains: &BTreeMap<&str, &Domain>) -> BTreeSet<[Port; 2]> {
+    let hears = |a: &Port, b: &Port| {
+        let end = domains.get(a.0.as_str())?.endpoints.iter().find(|e| e.interface == a.1)?;
+        end.neighbours.iter().find(|n| n.node == b.0 && n.interface == b.1).filter(|_| end.up)
+    };
+    let mut found = BTreeSet::new();
+    for (node, domain) in domains {
+        for e in &domain.endpoints {
+            for n in e.neighbours.iter().filter(|n| n.node.as_str() > *node) {
+                let a = ((*node).to_owned(), e.interface.clone());
+                let b = (n.node.clone(), n.interface.clone());
+                if hears(&a, &b).is_some() && hears(&b, &a).is_some() {
+                    found.insert([a, b]);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The interface of a node whose name is that.
+pub(crate) fn port(end: &End) -> Port {
+    (end.node.clone(), end.interface.clone())
+}
+
+/// The links of nodes that only probes found, between the first interfaces that they did for each two nodes.
+fn by_probes<'p>(
+    ports: impl Iterator<Item = &'p [Port; 2]>,
+    domains: &BTreeMap<&str, &Domain>,
+    links: &mut BTreeMap<(String, String), Link>,
+) {
+    let mtu = |(node, interface): &Port| {
+        let ends = domains.get(node.as_str()).map(|d| &d.endpoints[..]).unwrap_or_default();
+        ends.iter().find(|e| e.interface == *interface).and_then(|e| e.mtu)
+    };
+    let end =
+        |(node, interface): &Port| End { node: node.clone(), interface: interface.clone(), address: None };
+    for [a, b] in ports {
+        let mtu = [mtu(a), mtu(b)].into_iter().flatten().min();
+        let new = || Link::new(end(a), end(b), mtu, FoundBy::Probes);
+        links.entry((a.0.clone(), b.0.clone())).or_insert_with(new);
+    }
 }
 
 /// The links that there are, with what the operator says of them and what graphs may send there; and those that are not. Tunnels are encrypted where
@@ -200,6 +263,8 @@ pub fn all(
     let found = found(domains.iter().map(|(name, d)| (*name, *d)));
     let mut links: BTreeMap<(String, String), Link> =
         found.into_iter().map(|l| ((l.a.node.clone(), l.b.node.clone()), l)).collect();
+    let adjacent = adjacent(domains);
+    by_probes(adjacent.iter(), domains, &mut links);
     let mut missing = Vec::new();
     for ((a, b), settings) in declared {
         let key = (a.clone(), b.clone());
@@ -230,8 +295,17 @@ pub fn all(
         }
     }
     for ((a, b), link) in &mut links {
-        let said = declared.get(&(a.clone(), b.clone())).and_then(|s| s.encapsulation);
-        link.encrypted = said.map_or(encrypts, |e| e == Encapsulation::WireGuard);
+        let said = declared.get(&(a.clone(), b.clone()));
+        let usual = if encrypts { Encapsulation::WireGuard } else { Encapsulation::Vxlan };
+        link.encapsulation = said.and_then(|s| s.encapsulation).unwrap_or(usual);
+        link.vlans = said.and_then(|s| s.vlans);
+        if adjacent.contains(&[port(&link.a), port(&link.b)]) {
+            link.found.insert(FoundBy::Probes);
+        }
+        if said.is_some() && !link.carries() {
+            let reason = "the nodes hear each other's probes and have no addresses of one network: say at which they reach each other, or --encapsulation vlan";
+            missing.push(MissingLink { nodes: [a.clone(), b.clone()], reason: reason.to_owned() });
+        }
         let of = |from: &String, to: &String| promised.get(&(from.clone(), to.clone())).copied().unwrap_or(0);
         link.promised = [of(a, b), of(b, a)];
     }
@@ -252,16 +326,17 @@ fn between(
         let end = end.ok_or_else(|| {
             format!("node '{node}' has not the address {address} on an interface that is up")
         })?;
-        Ok::<_, String>((End { node: node.to_owned(), interface: end.interface.clone(), address }, end.mtu))
+        let (node, interface) = (node.to_owned(), end.interface.clone());
+        Ok::<_, String>((End { node, interface, address: Some(address) }, end.mtu))
     };
     let ((a, one), (b, other)) = (end(a, addresses[0])?, end(b, addresses[1])?);
     let mtu = [one, other].into_iter().flatten().min();
-    Ok(Link { a, b, mtu, declared: true, capacity: None, delay: None, encrypted: false, promised: [0, 0] })
+    Ok(Link { found: BTreeSet::new(), declared: true, ..Link::new(a, b, mtu, FoundBy::Addresses) })
 }
 
 #[cfg(test)]
 mod tests {
-    use weir_api::domain::Endpoint;
+    use weir_api::domain::{Endpoint, Neighbour};
 
     use super::*;
 
@@ -274,8 +349,13 @@ mod tests {
             addresses: vec![(*address).to_owned(), "fe80::1/64".into(), "172.17.0.1/16".into()],
             graph: None,
             vlans: Vec::new(),
+            neighbours: Vec::new(),
         };
         Domain { endpoints: ends.iter().map(endpoint).collect(), ..Domain::default() }
+    }
+
+    fn address(end: &End) -> Ipv4Addr {
+        end.address.unwrap()
     }
 
     #[test]
@@ -287,7 +367,7 @@ mod tests {
         let links = found([("n1", &n1), ("n2", &n2), ("n3", &n3), ("n4", &n4)].into_iter());
         let text: Vec<String> = links
             .iter()
-            .map(|l| format!("{}:{} {}:{} {:?}", l.a.node, l.a.address, l.b.node, l.b.address, l.mtu))
+            .map(|l| format!("{}:{} {}:{} {:?}", l.a.node, address(&l.a), l.b.node, address(&l.b), l.mtu))
             .collect();
         assert_eq!(
             text,
@@ -298,6 +378,43 @@ mod tests {
             ]
         );
         assert_eq!(links[0].from("n2").unwrap().0.node, "n2");
+    }
+
+    #[test]
+    fn a_link_is_found_by_probes_where_both_ends_hear_each_other() {
+        let hears = |mut d: Domain, at: usize, node: &str, interface: &str| {
+            d.endpoints[at].neighbours.push(Neighbour {
+                node: node.into(),
+                interface: interface.into(),
+                mac: "02:00:00:00:00:01".into(),
+            });
+            d
+        };
+        let one = |node| domain(&[("m", node, 1500), ("x", "192.168.0.1/32", 1400)]);
+        let n1 = hears(hears(one("10.0.0.1/24"), 0, "n2", "m"), 1, "n2", "x");
+        let n2 = hears(hears(one("10.0.0.2/24"), 0, "n1", "m"), 1, "n1", "x");
+        // Somebody says at n1 that he is n3, which hears nobody but n2.
+        let n1 = hears(n1, 1, "n3", "x");
+        let n3 = hears(domain(&[("x", "10.9.0.1/24", 1500)]), 0, "n2", "x");
+        let n2 = hears(n2, 1, "n3", "x");
+        let domains = BTreeMap::from([("n1", &n1), ("n2", &n2), ("n3", &n3)]);
+        let found = |declared: &Declared| all(&domains, declared, false, &Promised::new());
+        let said = |links: &[Link]| -> Vec<String> {
+            let by = |l: &Link| l.found.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            links.iter().map(|l| format!("{} {} {}: {}", l.a.node, l.b.node, l.a.interface, by(l))).collect()
+        };
+        let (links, missing) = found(&Declared::new());
+        assert_eq!(said(&links), ["n1 n2 m: addresses, probes", "n2 n3 x: probes"]);
+        assert_eq!((links[1].mtu, missing.len(), adjacent(&domains).len()), (Some(1400), 0, 3));
+        // Without addresses there is nothing but VLANs that could go there, and these only when the operator says so.
+        assert_eq!(usable(&links, &Placement::default()).len(), 1);
+        let (links, missing) = found(&declared("n2", "n3", LinkSettings::default()));
+        assert_eq!(usable(&links, &Placement::default()).len(), 1);
+        assert!(missing[0].reason.contains("--encapsulation vlan"), "{missing:?}");
+        let (encapsulation, vlans) = (Some(Encapsulation::Vlan), Some([10, 20]));
+        let vlan = LinkSettings { encapsulation, vlans, ..LinkSettings::default() };
+        let (links, missing) = found(&declared("n2", "n3", vlan));
+        assert_eq!((usable(&links, &Placement::default()).len(), missing.len()), (2, 0));
     }
 
     fn declared(a: &str, b: &str, settings: LinkSettings) -> Declared {
@@ -332,20 +449,20 @@ mod tests {
             .map(|l| {
                 format!(
                     "{} {} {:?} {:?} {:?} {}",
-                    l.a.address,
-                    l.b.address,
+                    address(&l.a),
+                    address(&l.b),
                     l.mtu,
                     l.left("n1"),
                     l.left("n2"),
-                    l.encrypted
+                    l.encapsulation
                 )
             })
             .collect();
         assert_eq!(
             text,
             [
-                "10.0.0.1 10.0.0.2 Some(1300) Some(1000) Some(700) false",
-                "10.1.0.1 10.2.0.3 Some(1400) None None true"
+                "10.0.0.1 10.0.0.2 Some(1300) Some(1000) Some(700) vxlan",
+                "10.1.0.1 10.2.0.3 Some(1400) None None wireguard"
             ]
         );
         assert_eq!(missing.len(), 1);

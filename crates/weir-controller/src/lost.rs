@@ -237,6 +237,7 @@ saps:
             addresses: Vec::new(),
             graph: None,
             vlans: Vec::new(),
+            neighbours: Vec::new(),
         };
         let other = Domain { endpoints: vec![wan], ..Domain::default() };
         let n1 = BTreeSet::from(["n1".to_owned()]);

@@ -183,6 +183,7 @@ flowrules:
             },
             graph: None,
             vlans: Vec::new(),
+            neighbours: Vec::new(),
         };
         let image = |name: &&str| DomainImage {
             image: (*name).to_owned(),

@@ -5,22 +5,24 @@
 //! path over nodes in between, each of these passes the packets on from one tunnel to the next.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
+use weir_api::members::Encapsulation;
 use weir_measure::{Monitoring, Of};
 use weir_model::DocErrors;
 use weir_model::graph::{
-    Actions, Function, FunctionState, GraphParts, Match, Placement, PortRef, Rule, Sap, SapKind,
-    ServiceGraph, VXLAN_PORT, VxlanSap, WIREGUARD_PORT, WireGuardPeer,
+    Actions, Function, FunctionState, GraphParts, GreSap, Match, Placement, PortRef, Rule, Sap, SapKind,
+    ServiceGraph, VXLAN_PORT, VlanSap, VxlanSap, WIREGUARD_PORT, WireGuardPeer,
 };
-use weir_model::value::{Id, PublicKey};
+use weir_model::value::{Id, PublicKey, VlanId};
 
 use crate::links::{Link, path, usable};
 use crate::migrate::core::{Moving, Stage};
 use crate::migrate::turns::{Turns, turn_port};
 
-/// The numbers of tunnels between nodes: the upper half of what VXLAN has. Documents have the lower half.
-pub(crate) const NUMBERS: std::ops::RangeInclusive<u32> = 0x80_0000..=0xff_ffff;
+/// The numbers of tunnels between nodes by VXLAN and GRE: the upper half of what VXLAN has. Documents have the others.
+pub(crate) const NUMBERS: RangeInclusive<u32> = 0x80_0000..=0xff_ffff;
 
 /// Which node each part of a graph is on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,14 +57,21 @@ pub struct Tunnel {
     /// The node that the place is at. None is known of tunnels that an older controller made.
     #[serde(default)]
     pub end: String,
-    /// Its number (VNI).
+    /// Its number: the VNI, GRE's key, or the VLAN.
     pub number: u32,
+    /// How it goes over the link. It is not known of tunnels that an older controller made.
+    #[serde(default)]
+    pub encapsulation: Encapsulation,
 }
 
 impl std::fmt::Display for Tunnel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Tunnel { from, to, place, origin, end: _, number } = self;
-        write!(f, "vxlan {number:#x} from {from} to {to}: from {origin} to {place}")
+        let Tunnel { from, to, place, origin, end: _, number, encapsulation } = self;
+        match encapsulation {
+            Encapsulation::Vlan => write!(f, "vlan {number}")?,
+            other => write!(f, "{other} {number:#x}")?,
+        }
+        write!(f, " from {from} to {to}: from {origin} to {place}")
     }
 }
 
@@ -88,6 +97,20 @@ pub enum SplitError {
     /// There are no numbers for tunnels left.
     #[error("all {} numbers of tunnels are in use", NUMBERS.count())]
     NoNumber,
+    /// There are no VLANs for tunnels left.
+    #[error(
+        "all VLANs that tunnels between the nodes '{a}' and '{b}' may have are in use ({first} to {last}); give them more with 'weir link set {a} {b} --encapsulation vlan --vlans FIRST-LAST'"
+    )]
+    NoVlan {
+        /// A node.
+        a: String,
+        /// The other node.
+        b: String,
+        /// The first VLAN.
+        first: u32,
+        /// The last one.
+        last: u32,
+    },
     /// One node does all of a graph's monitoring.
     #[error(
         "the monitoring measures '{of}' on node '{node}' and '{other}' on node '{elsewhere}'; measure what is on one node"
@@ -149,13 +172,16 @@ impl Tunnels<'_> {
             let tunnel = match self.made.iter().find(is) {
                 Some(made) => made.clone(),
                 None => {
-                    let number = match self.before.iter().find(is) {
-                        Some(before) => before.number,
-                        None => self.number().ok_or(SplitError::NoNumber)?,
+                    let link = between(self.links, from, to);
+                    let encapsulation = link.map_or(Encapsulation::Vxlan, |l| l.encapsulation);
+                    let numbers = numbers(link);
+                    let number = match self.before.iter().find(is).map(|before| before.number) {
+                        Some(before) if numbers.contains(&before) => before,
+                        _ => self.number(&numbers).ok_or_else(|| none_left(from, to, &numbers))?,
                     };
                     let (from, to, end) = (from.clone(), to.clone(), end.to_owned());
-                    let new =
-                        Tunnel { from, to, place: place.clone(), origin: origin.to_owned(), end, number };
+                    let (place, origin) = (place.clone(), origin.to_owned());
+                    let new = Tunnel { from, to, place, origin, end, number, encapsulation };
                     self.made.push(new.clone());
                     new
                 }
@@ -165,10 +191,33 @@ impl Tunnels<'_> {
         Ok(tunnels)
     }
 
-    fn number(&self) -> Option<u32> {
+    fn number(&self, numbers: &RangeInclusive<u32>) -> Option<u32> {
         let own = |n: &u32| self.before.iter().chain(&self.made).any(|t| t.number == *n);
-        NUMBERS.clone().find(|n| !self.taken.contains(n) && !own(n))
+        numbers.clone().find(|n| !self.taken.contains(n) && !own(n))
     }
+}
+
+/// The link between two nodes.
+fn between<'l>(links: &[&'l Link], from: &str, to: &str) -> Option<&'l Link> {
+    links.iter().find(|l| l.from(from).is_some_and(|(_, end)| end.node == to)).copied()
+}
+
+/// The numbers that tunnels over a link may have. No two tunnels of a domain have one: what is between the nodes may be one network for several of them.
+fn numbers(link: Option<&Link>) -> RangeInclusive<u32> {
+    match link {
+        Some(Link { encapsulation: Encapsulation::Vlan, vlans, .. }) => {
+            let [first, last] = vlans.unwrap_or([1, 0]);
+            first.into()..=last.into()
+        }
+        _ => NUMBERS,
+    }
+}
+
+fn none_left(a: &str, b: &str, numbers: &RangeInclusive<u32>) -> SplitError {
+    if *numbers == NUMBERS {
+        return SplitError::NoNumber;
+    }
+    SplitError::NoVlan { a: a.to_owned(), b: b.to_owned(), first: *numbers.start(), last: *numbers.end() }
 }
 
 /// The identifier of a tunnel's access point.
@@ -183,22 +232,42 @@ pub type Keys = BTreeMap<String, PublicKey>;
 /// A tunnel's access point at one of its ends.
 fn sap(links: &[&Link], keys: &Keys, tunnel: &Tunnel, node: &str) -> Result<Option<Sap>, SplitError> {
     let other = if tunnel.from == node { &tunnel.to } else { &tunnel.from };
-    let ends = links.iter().filter_map(|l| Some((l, l.from(node)?))).find(|(_, (_, end))| end.node == *other);
-    let Some((link, (here, there))) = ends else { return Ok(None) };
-    let wireguard = match keys.get(other) {
-        Some(key) if link.encrypted => Some(WireGuardPeer { public_key: *key, udp_port: WIREGUARD_PORT }),
-        None if link.encrypted => return Err(SplitError::NoKey(other.clone())),
-        _ => None,
+    let Some(link) = between(links, node, other) else { return Ok(None) };
+    let Some((here, there)) = link.from(node) else { return Ok(None) };
+    let wrong = |what| SplitError::Part { node: node.to_owned(), what };
+    let number = tunnel.number;
+    let addresses = || {
+        let both = here.address.zip(there.address).map(|(a, b)| (a.into(), b.into()));
+        both.ok_or_else(|| wrong(DocErrors::one(None, format!("no address leads to node '{other}'"), "")))
     };
-    let id = sap_id(tunnel.number).map_err(|what| SplitError::Part { node: node.to_owned(), what })?;
-    let vxlan = VxlanSap {
-        vni: tunnel.number,
-        local_ip: here.address.into(),
-        remote_ip: there.address.into(),
-        udp_port: VXLAN_PORT,
-        wireguard,
+    let vxlan = |wireguard| {
+        let (local_ip, remote_ip) = addresses()?;
+        let vxlan = VxlanSap { vni: number, local_ip, remote_ip, udp_port: VXLAN_PORT, wireguard };
+        Ok::<_, SplitError>(SapKind::Vxlan { vxlan })
     };
-    Ok(Some(Sap { id, name: None, node: None, kind: SapKind::Vxlan { vxlan } }))
+    let kind = match link.encapsulation {
+        Encapsulation::Vxlan => vxlan(None)?,
+        Encapsulation::WireGuard => {
+            let key = keys.get(other).ok_or_else(|| SplitError::NoKey(other.clone()))?;
+            vxlan(Some(WireGuardPeer { public_key: *key, udp_port: WIREGUARD_PORT }))?
+        }
+        Encapsulation::Gre => {
+            let (local_ip, remote_ip) = addresses()?;
+            SapKind::Gre { gre: GreSap { local_ip, remote_ip, gre_key: Some(number) } }
+        }
+        Encapsulation::Vlan => SapKind::Vlan { vlan: vlan(number, &here.interface).map_err(wrong)? },
+    };
+    let id = sap_id(number).map_err(wrong)?;
+    Ok(Some(Sap { id, name: None, node: None, kind }))
+}
+
+/// A VLAN of an interface.
+fn vlan(number: u32, interface: &str) -> Result<VlanSap, DocErrors> {
+    let wrong = |what: String| DocErrors::one(None, what, "");
+    let id = u16::try_from(number).ok().and_then(VlanId::new);
+    let vlan_id = id.ok_or_else(|| wrong(format!("{number} is no VLAN")))?;
+    let name = interface.parse().map_err(|_| wrong(format!("'{interface}' is no name of an interface")))?;
+    Ok(VlanSap { vlan_id, if_name: Some(name) })
 }
 
 /// The tunnels of a graph before it is split.
@@ -410,187 +479,4 @@ pub fn split(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::Ipv4Addr;
-
-    use weir_model::graph::RunAs;
-
-    use super::*;
-    use crate::links::End;
-    use crate::migrate::core::Kinds;
-
-    const GRAPH: &str = "
-id: g
-name: g
-SFs:
-  - {id: fw, name: firewall, ports: [in, out]}
-saps:
-  - {id: lan, type: interface, interface: {if-name: lan}}
-  - {id: wan, type: interface, interface: {if-name: lan}, node: n3}
-flowrules:
-  - {id: a, priority: 1, match: {port_in: 'sap:lan'}, actions: {output_to_port: 'sf:fw:in'}}
-  - {id: b, priority: 2, match: {port_in: 'sf:fw:out', ip_proto: 6}, actions: {dec_ttl: true, output_to_port: 'sap:wan'}}
-  - {id: c, priority: 1, match: {port_in: 'sap:wan'}, actions: {output_to_port: ['sf:fw:out', 'sap:lan']}}
-  - {id: d, priority: 1, match: {port_in: 'sf:fw:in'}, actions: {output_to_port: 'sap:lan'}}
-";
-
-    fn link(a: u8, b: u8) -> Link {
-        let end =
-            |n: u8| End { node: format!("n{n}"), interface: "m".into(), address: Ipv4Addr::new(10, 0, 0, n) };
-        Link {
-            a: end(a),
-            b: end(b),
-            mtu: Some(1500),
-            declared: false,
-            capacity: None,
-            delay: None,
-            encrypted: false,
-            promised: [0, 0],
-        }
-    }
-
-    fn places(fw: &str) -> Places {
-        let id = |text: &str| text.parse::<Id>().unwrap();
-        Places {
-            functions: BTreeMap::from([(id("fw"), fw.into())]),
-            saps: BTreeMap::from([(id("lan"), "n1".into()), (id("wan"), "n3".into())]),
-        }
-    }
-
-    fn rules(graph: &ServiceGraph) -> Vec<String> {
-        let outputs = |r: &Rule| -> String {
-            let all: Vec<String> = r.actions.output_to_port.iter().map(ToString::to_string).collect();
-            all.join(" and ")
-        };
-        graph.flowrules.iter().map(|r| format!("{} to {}", r.matches.port_in, outputs(r))).collect()
-    }
-
-    #[test]
-    fn each_node_gets_its_functions_and_rules_and_tunnels_to_the_others() {
-        let graph = ServiceGraph::parse(GRAPH).unwrap();
-        let links = [link(1, 2), link(2, 3), link(1, 3)];
-        let taken = BTreeSet::from([0x80_0000]);
-        let had = Had { tunnels: &[], taken: &taken };
-        let split = split(&graph, &places("n2"), &links, &Keys::new(), had, None).unwrap();
-        assert_eq!(
-            rules(&split.parts["n1"]),
-            ["sap:lan to sap:tunnel-800001", "sap:tunnel-800004 to sap:lan", "sap:tunnel-800005 to sap:lan"]
-        );
-        assert_eq!(
-            rules(&split.parts["n2"]),
-            [
-                "sf:fw:out to sap:tunnel-800002",
-                "sf:fw:in to sap:tunnel-800005",
-                "sap:tunnel-800001 to sf:fw:in",
-                "sap:tunnel-800003 to sf:fw:out"
-            ]
-        );
-        assert_eq!(
-            rules(&split.parts["n3"]),
-            ["sap:wan to sap:tunnel-800003 and sap:tunnel-800004", "sap:tunnel-800002 to sap:wan"]
-        );
-        // What changes packets is done once, where they come in.
-        assert!(split.parts["n2"].flowrules[0].actions.dec_ttl);
-        let vxlan = |node: &str, id: &str| split.parts[node].sap(&id.parse().unwrap()).unwrap().kind.clone();
-        let SapKind::Vxlan { vxlan: sender } = vxlan("n1", "tunnel-800001") else { panic!() };
-        let SapKind::Vxlan { vxlan: receiver } = vxlan("n2", "tunnel-800001") else { panic!() };
-        assert_eq!((sender.local_ip, sender.remote_ip), (receiver.remote_ip, receiver.local_ip));
-        // The same again has the same numbers, also when something else is new.
-        let none = BTreeSet::new();
-        let had = Had { tunnels: &split.tunnels, taken: &none };
-        let again = super::split(&graph, &places("n2"), &links, &Keys::new(), had, None).unwrap();
-        assert_eq!(again, split);
-    }
-
-    #[test]
-    fn nodes_in_between_pass_packets_on() {
-        let graph = ServiceGraph::parse(GRAPH).unwrap();
-        let none = BTreeSet::new();
-        let had = Had { tunnels: &[], taken: &none };
-        let split = split(&graph, &places("n1"), &[link(1, 2), link(2, 3)], &Keys::new(), had, None).unwrap();
-        assert!(split.parts["n2"].functions.is_empty());
-        assert_eq!(rules(&split.parts["n2"]).len(), 3, "to wan, to fw:out, to lan");
-        let e = super::split(&graph, &places("n1"), &[link(1, 2)], &Keys::new(), had, None).unwrap_err();
-        assert_eq!(e.to_string(), "no link leads from node 'n1' to node 'n3', where 'sap:wan' is");
-    }
-
-    #[test]
-    fn a_graph_on_one_node_stays_whole() {
-        let text = GRAPH.replace("if-name: lan}, node: n3", "if-name: wan}");
-        let graph = ServiceGraph::parse(&text).unwrap();
-        let mut places = places("n1");
-        places.saps.insert("wan".parse().unwrap(), "n1".into());
-        let none = BTreeSet::new();
-        let split =
-            split(&graph, &places, &[], &Keys::new(), Had { tunnels: &[], taken: &none }, None).unwrap();
-        assert_eq!((split.parts.len(), split.tunnels.len()), (1, 0));
-        assert_eq!(split.parts["n1"], graph);
-    }
-
-    #[test]
-    fn a_function_that_moves_is_at_two_nodes_and_packets_turn_from_one_to_the_other() {
-        let graph = ServiceGraph::parse(GRAPH).unwrap();
-        let links = [link(1, 2), link(2, 3), link(1, 3)];
-        let none = BTreeSet::new();
-        let first =
-            split(&graph, &places("n2"), &links, &Keys::new(), Had { tunnels: &[], taken: &none }, None)
-                .unwrap();
-        let moving = |stage| Moving::new("fw", ["n2", "n1"], stage);
-        let at = |split: &Split, node: &str| {
-            let f = split.parts.get(node).and_then(|p| p.functions.first());
-            f.map(|f| f.state)
-        };
-        let stage = |stage, before: &Split| {
-            let had = Had { tunnels: &before.tunnels, taken: &none };
-            let places = places(if stage == Stage::Arrived { "n1" } else { "n2" });
-            split(&graph, &places, &links, &Keys::new(), had, Some(&moving(stage))).unwrap()
-        };
-        let said = |state| Some(Some(state));
-        let stopped = said(FunctionState::Stopped);
-        let prepared = stage(Stage::Prepared, &first);
-        assert_eq!((at(&prepared, "n2"), at(&prepared, "n1")), (said(FunctionState::Running), stopped));
-        // All that led to it leads there as before, by the same tunnels.
-        assert!(first.tunnels.iter().all(|t| prepared.tunnels.contains(t)));
-        assert_eq!(rules(&prepared.parts["n1"])[0], "sap:lan to sap:tunnel-800000");
-        let ready = stage(Stage::Ready, &prepared);
-        let moving_state = said(FunctionState::Moving);
-        assert_eq!((at(&ready, "n2"), at(&ready, "n1")), (moving_state, moving_state));
-        let by_number =
-            |s: &Split| s.tunnels.iter().map(|t| (t.number, t.clone())).collect::<BTreeMap<_, _>>();
-        assert_eq!(by_number(&ready), by_number(&prepared), "no tunnel is another one");
-        // Where packets come in, one word leads them from the old place to the new one.
-        let at_n1 = rules(&ready.parts["n1"]);
-        for rule in
-            ["sap:lan to sf:turn-0:in", "sf:turn-0:old to sap:tunnel-800000", "sf:turn-0:new to sf:fw:in"]
-        {
-            assert!(at_n1.contains(&rule.to_owned()), "{at_n1:?}");
-        }
-        let turn = ready.parts["n3"].functions.iter().find(|f| f.id.as_str() == "turn-1").unwrap();
-        assert_eq!(turn.click.as_deref(), Some(crate::migrate::turns::CLICK));
-        // What the function sends to itself stays where it is, and what is under way to the old place gets there.
-        assert!(rules(&ready.parts["n2"]).contains(&"sap:tunnel-800000 to sf:fw:in".to_owned()));
-        let turned = stage(Stage::Turned, &ready);
-        assert_eq!(turned, ready, "a turn takes no other parts");
-        let arrived = stage(Stage::Arrived, &turned);
-        assert_eq!((at(&arrived, "n2"), at(&arrived, "n1")), (None, Some(Some(FunctionState::Running))));
-        assert!(arrived.tunnels.iter().all(|t| turned.tunnels.contains(t)), "and no new ones at the end");
-        // One that goes into a process is in one there alone, also while it is at both nodes.
-        let into = Kinds { from: None, to: Some(RunAs::Process) };
-        for (stage, at, kinds) in [
-            (Stage::Prepared, "n2", [Some(None), Some(into.to)]),
-            (Stage::Turned, "n2", [Some(None), Some(into.to)]),
-            (Stage::Arrived, "n1", [None, Some(into.to)]),
-            // The move failed.
-            (Stage::Arrived, "n2", [Some(None), None]),
-        ] {
-            let moving = Moving { kinds: Some(into), ..moving(stage) };
-            let had = Had { tunnels: &ready.tunnels, taken: &none };
-            let split = split(&graph, &places(at), &links, &Keys::new(), had, Some(&moving)).unwrap();
-            let kind = |node: &str| {
-                let own = split.parts.get(node)?.functions.iter().find(|f| f.id.as_str() == "fw");
-                own.map(|f| f.kind)
-            };
-            assert_eq!(["n2", "n1"].map(kind), kinds, "{stage:?} at {at}");
-        }
-    }
-}
+mod tests;

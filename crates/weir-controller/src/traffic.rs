@@ -96,6 +96,7 @@ mod tests {
             origin: "n1".into(),
             number: 0x80_0001,
             end: String::new(),
+            encapsulation: weir_api::members::Encapsulation::Vxlan,
         };
         let begin = Instant::now();
         let first = Sent::default().then(begin, counted(&metrics(1000)), &[&tunnel]);

@@ -22,8 +22,8 @@ pub use memif::{memif_messages, memif_rings};
 pub use openflow::{openflow_connections, openflow_messages};
 pub use targets::{
     click_parser, compiled, filter, headers, ip_json_route_table, ip_route_table, iptables_rules, ir_text,
-    packets, pcap_reader, protocol, request, requirement, service_graph, show_ip_route_table, template,
-    topology, transfer_function,
+    packets, pcap_reader, probes, protocol, request, requirement, service_graph, show_ip_route_table,
+    template, topology, transfer_function,
 };
 pub use vhost::{vhost_messages, vhost_rings};
 pub use vnf::{vnf_diameter, vnf_http, vnf_redis, vnf_sip};
@@ -84,6 +84,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "iptables_rules", run: iptables_rules, seeds: seeds::iptables_rules },
     Target { name: "transfer_function", run: transfer_function, seeds: seeds::transfer_functions },
     Target { name: "ir_text", run: ir_text, seeds: seeds::programs },
+    Target { name: "probes", run: probes, seeds: seeds::probes },
     Target { name: "headers", run: headers, seeds: seeds::frames },
     Target { name: "packets", run: packets, seeds: seeds::packet_series },
     Target { name: "compiled", run: compiled, seeds: seeds::packet_series },

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use weir_io::pcap::PcapWriter;
 use weir_ir::program_of;
 use weir_net::build::{TcpFields, arp, ethernet, icmp_echo, tag_vlan, tcp4, udp4};
+use weir_net::probe::Probe;
 use weir_net::{EtherAddr, ethertype};
 use weir_packet::Packet;
 use weir_plan::Classes;
@@ -326,4 +327,16 @@ pub(crate) fn control_lines() -> Vec<Vec<u8>> {
     ];
     let requests = (1..).zip(commands).map(|(id, command)| serde_json::to_vec(&Request { id, command }));
     requests.chain(replies.iter().map(serde_json::to_vec)).filter_map(Result::ok).collect()
+}
+
+/// Probes of nodes, one with fields of another program.
+pub fn probes() -> Vec<Vec<u8>> {
+    let probe = |node: &str, interface: &str, seconds| {
+        let probe = Probe { domain: *b"a domain", node: node.into(), interface: interface.into(), seconds };
+        probe.frame(EtherAddr([2, 0, 0, 0, 0, 1])).unwrap_or_default()
+    };
+    let mut more = probe("n1", "eth0", 120);
+    more.truncate(more.len() - 2);
+    more.extend([0x0a, 2, b'h', b'i', 0xfe, 6, 0, 0x80, 0xc2, 1, 0, 1, 0, 0]);
+    vec![probe("n1", "m0", 3), probe("a-node-with-a-longer-name", "enp0s31f6.4000", 0), more]
 }

@@ -13,6 +13,7 @@ use weir_model::graph::ServiceGraph;
 use weir_model::request::Request as ProcessingRequest;
 use weir_model::requirement::Requirement;
 use weir_model::template::Template;
+use weir_net::probe::Probe;
 use weir_net::{Arp, Ethernet, FlowKey, Icmp, Ipv4, Ipv6, Tcp, Udp, Vlan, describe, describe_ip};
 use weir_packet::{Layer, Packet};
 use weir_plan::{Classes, Plan};
@@ -71,6 +72,15 @@ pub fn requirement(data: &[u8]) {
         }
     }
     let _ = Requirement::parse_all(&String::from_utf8_lossy(data));
+}
+
+/// Probes of other nodes: the reader takes any frame, and what it takes is written as it was read, with names that may be shown to people.
+pub fn probes(data: &[u8]) {
+    let Ok((from, probe)) = Probe::read(data) else { return };
+    let is_plain = |name: &str| name.bytes().all(|b| b.is_ascii_graphic());
+    assert!(is_plain(&probe.node) && is_plain(&probe.interface), "{probe:?}");
+    let frame = probe.frame(from).unwrap_or_default();
+    assert_eq!(Probe::read(&frame), Ok((from, probe)));
 }
 
 /// Requests: the reader takes any text, a module's text keeps its place, and only whole lines are taken out of it.

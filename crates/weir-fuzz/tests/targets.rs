@@ -33,6 +33,7 @@ tests! {
     iptables_rules 2000
     transfer_function 2000
     ir_text 3000
+    probes 5000
     headers 5000
     packets 3000
     compiled 500

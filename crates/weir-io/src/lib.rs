@@ -26,6 +26,7 @@ pub mod pcap;
 pub mod pcapng;
 mod poller;
 mod port;
+pub mod probe;
 mod shared;
 pub mod socket;
 mod spec;

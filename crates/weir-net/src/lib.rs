@@ -12,6 +12,7 @@ mod fields;
 mod flow;
 mod headers;
 pub mod share;
+pub mod probe;
 mod view;
 mod wireguard;
 

@@ -59,7 +59,8 @@ impl<D: DataPlane> Node<D> {
             spawn_blocking(move || describe(&interfaces(), &view, &images, &drivers, &accounts, overcommit));
         let wireguard = self.wireguard.as_ref().map(ToString::to_string);
         let region = self.region.clone();
-        let domain = Domain { wireguard, region, ..described.await.unwrap_or_default() };
+        let mut domain = Domain { wireguard, region, ..described.await.unwrap_or_default() };
+        self.neighbours.put_in(&mut domain.endpoints);
         _ = self.described_first.set(domain.clone());
         domain
     }
@@ -87,6 +88,12 @@ pub(crate) async fn watch<D: DataPlane>(node: Arc<Node<D>>) {
                     Ok(_) | Err(RecvError::Lagged(_)) => return true,
                     Err(RecvError::Closed) => return false,
                 }
+            }
+        };
+        let relevant = async {
+            tokio::select! {
+                goes_on = relevant => goes_on,
+                () = node.neighbours.changed.notified() => true,
             }
         };
         match timeout(LOOK, relevant).await {
@@ -135,7 +142,16 @@ fn describe(
         .filter(|i| i.name != "lo" && !own(&i.name))
         .map(|i| {
             let Interface { name, up, mac, mtu, addresses } = i.clone();
-            let end = Endpoint { interface: name, up, mac, mtu, addresses, graph: None, vlans: Vec::new() };
+            let end = Endpoint {
+                interface: name,
+                up,
+                mac,
+                mtu,
+                addresses,
+                graph: None,
+                vlans: Vec::new(),
+                neighbours: Vec::new(),
+            };
             (i.name.as_str(), end)
         })
         .collect();
@@ -152,6 +168,7 @@ fn describe(
                     addresses: Vec::new(),
                     graph: None,
                     vlans: Vec::new(),
+                    neighbours: Vec::new(),
                 });
                 match part {
                     Part::Vlan(vlan) => end.vlans.push(VlanUse { vlan, graph: a.graph.clone() }),
@@ -252,7 +269,7 @@ fn resources(accounts: &Accounts, overcommit: bool) -> ResourceUse {
 }
 
 /// The interfaces of this machine, as the network namespace of this process has them.
-fn interfaces() -> Vec<Interface> {
+pub(crate) fn interfaces() -> Vec<Interface> {
     let mut found: BTreeMap<String, Interface> = BTreeMap::new();
     for a in getifaddrs().into_iter().flatten() {
         let i = found.entry(a.interface_name.clone()).or_insert_with(|| Interface {

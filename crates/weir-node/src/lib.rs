@@ -38,6 +38,7 @@ pub mod membership;
 mod metrics;
 mod monitoring;
 mod mtu;
+mod neighbours;
 pub mod node;
 mod perform;
 pub mod plan;

@@ -71,6 +71,8 @@ pub struct Node<D> {
     pub(crate) resources: Resources,
     /// Whether they may come to take more.
     pub(crate) overcommit: bool,
+    /// Which nodes' probes it hears.
+    pub(crate) neighbours: crate::neighbours::Neighbours,
     /// Where it is.
     pub(crate) region: Option<String>,
     /// The container images, if this node can have any.
@@ -134,6 +136,7 @@ impl<D: DataPlane> Node<D> {
             described_first: std::sync::OnceLock::new(),
             resources: Resources::of_machine(),
             overcommit: false,
+            neighbours: crate::neighbours::Neighbours::default(),
             region: None,
             containers: None,
             view: RwLock::new(Arc::new(View { graphs, ..View::default() })),

@@ -24,6 +24,7 @@ use crate::domain;
 use crate::engine::{Engine, EngineEvent, EnginePlace};
 use crate::join::{Join, JoinError, Member};
 use crate::monitoring;
+use crate::neighbours;
 use crate::node::Node;
 use crate::queries;
 use crate::resources::Resources;
@@ -87,6 +88,8 @@ pub struct Options {
     pub overcommit: bool,
     /// Where the node is, for graphs that ask for it.
     pub region: Option<String>,
+    /// Whether it sends probes by which links between the nodes of a domain are found.
+    pub probes: bool,
     /// How many revisions of each graph are kept.
     pub revisions: u32,
     /// The controller that the node is joined to.
@@ -278,12 +281,17 @@ pub async fn serve(
         let node = node.clone();
         tokio::spawn(async move { node.upgrade_when_settled().await });
     }
+    // Who has no controller has nobody who asks for links.
+    let probing = (options.probes && member.is_some()).then(|| tokio::spawn(neighbours::watch(node.clone())));
 
     let router = router(node.clone());
     let joined = member.map(|m| tokio::spawn(m.run(node.clone(), router.clone())));
     listen::serve(listener, Entrance { tls, nodes: None }, router, shutdown).await;
     if let Some(joined) = joined {
         joined.abort();
+    }
+    if let Some(probing) = probing {
+        probing.abort();
     }
     maintaining.abort();
     bringing_up.abort();

@@ -250,6 +250,7 @@ impl Node {
             addresses,
             graph: None,
             vlans: Vec::new(),
+            neighbours: Vec::new(),
         };
         let address = format!("10.0.0.{}/24", self.number);
         Domain {

@@ -147,6 +147,7 @@ mod tests {
             origin: "n1".into(),
             end: "n2".into(),
             number,
+            encapsulation: weir_api::members::Encapsulation::Vxlan,
         };
         let tunnels = [tunnel(0x80_0001, "sf:fw:in"), tunnel(0x80_0002, "sap:b")];
         let links = vec![

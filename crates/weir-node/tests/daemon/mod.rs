@@ -77,6 +77,7 @@ pub fn options(dir: &Path) -> Options {
         resources: weir_node::resources::Resources::of_machine(),
         overcommit: true,
         region: None,
+        probes: false,
         graph_memory: 256 << 20,
     }
 }

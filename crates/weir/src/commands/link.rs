@@ -50,6 +50,9 @@ struct Set {
     /// How tunnels go there; without it, as the controller was started (--encrypt)
     #[arg(long, value_enum)]
     encapsulation: Option<EncapsulationName>,
+    /// The VLANs that tunnels may have there, with --encapsulation vlan: no others may use them
+    #[arg(long, value_name = "FIRST-LAST", value_parser = vlans)]
+    vlans: Option<[u16; 2]>,
     /// The addresses of both ends, where the nodes have none of one network
     #[arg(long, value_name = "ADDRESS", num_args = 2)]
     addresses: Option<Vec<Ipv4Addr>>,
@@ -62,6 +65,19 @@ enum EncapsulationName {
     Vxlan,
     /// VXLAN inside of WireGuard: encrypted
     Wireguard,
+    /// GRE with a key
+    Gre,
+    /// A VLAN for each tunnel, of those that --vlans says
+    Vlan,
+}
+
+/// The first and the last VLAN of a text such as 3000-3099.
+fn vlans(text: &str) -> Result<[u16; 2], String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.trim().parse(), last.trim().parse()) {
+        (Ok(first), Ok(last)) => Ok([first, last]),
+        _ => Err("give the first and the last one, such as 3000-3099".into()),
+    }
 }
 
 /// A value in its text form.
@@ -76,6 +92,8 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
             let encapsulation = set.encapsulation.map(|e| match e {
                 EncapsulationName::Vxlan => Encapsulation::Vxlan,
                 EncapsulationName::Wireguard => Encapsulation::WireGuard,
+                EncapsulationName::Gre => Encapsulation::Gre,
+                EncapsulationName::Vlan => Encapsulation::Vlan,
             });
             let settings = LinkSettings {
                 addresses: set.addresses.as_deref().and_then(|a| a.try_into().ok()),
@@ -83,6 +101,7 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
                 delay: set.delay.map(Delay::micros),
                 mtu: set.mtu,
                 encapsulation,
+                vlans: set.vlans,
             };
             client.put_link(&set.a, &set.b, &settings)?;
             ui.print(&settings, || format!("the link between {} and {} is as you said\n", set.a, set.b))?;
@@ -94,11 +113,20 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
 
 /// The links, for people.
 pub(super) fn text(list: &LinkList) -> String {
-    let heading =
-        ["NODE", "FROM", "NODE", "TO", "MTU", "DELAY", "CAPACITY", "PROMISED", "MEASURED", "TUNNELS", ""];
+    let heading = [
+        "NODE", "FROM", "NODE", "TO", "MTU", "DELAY", "CAPACITY", "PROMISED", "MEASURED", "TUNNELS", "",
+        "FOUND BY",
+    ];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     rows.extend(list.links.iter().map(row));
     let mut out = if list.links.is_empty() { "no links\n".to_owned() } else { table(&rows, &[4, 9]) };
+    for o in &list.others {
+        let (a, b) = (&o.a, &o.b);
+        out.push_str(&format!(
+            "joined as well, by probes: {} ({}) to {} ({})\n",
+            a.node, a.interface, b.node, b.interface
+        ));
+    }
     for m in &list.missing {
         let [a, b] = &m.nodes;
         out.push_str(&format!("not there, though declared: {a} to {b}: {}\n", m.reason));
@@ -126,10 +154,20 @@ fn row(l: &LinkSummary) -> Vec<String> {
         both(|u| u.measured.map(|bits| bits.div_ceil(1000))),
         l.tunnels.to_string(),
         match l.encapsulation {
-            Encapsulation::Vxlan => String::new(),
             Encapsulation::WireGuard => "encrypted".to_owned(),
+            other => other.to_string(),
         },
+        found(l),
     ]
+}
+
+/// How a link came to be known.
+fn found(l: &LinkSummary) -> String {
+    let mut by: Vec<String> = l.found.iter().map(ToString::to_string).collect();
+    if l.declared {
+        by.push("declared".to_owned());
+    }
+    by.join(", ")
 }
 
 /// So many kbit/s.

@@ -87,6 +87,9 @@ pub(crate) struct Args {
     /// Where the node is, such as a site: graphs of a domain may ask for it (placement: {region: …})
     #[arg(long, value_name = "NAME", value_parser = super::link::value::<Id>)]
     region: Option<Id>,
+    /// Send no probes (LLDP) by which links between the nodes of a domain are found
+    #[arg(long)]
+    no_probes: bool,
     /// How many revisions of each graph are kept, the newest
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     revisions: u32,
@@ -228,6 +231,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         resources,
         overcommit: args.overcommit,
         region: args.region.map(|r| r.to_string()),
+        probes: !args.no_probes,
         graph_memory: u64::from(args.graph_memory) << 20,
         revisions: args.revisions,
     };

@@ -641,7 +641,7 @@ class LinkEnd(BaseModel):
 
     address: str
     """
-    The address there.
+    The address there; empty where none is known, so that only VLANs go there.
     """
     interface: str
     """
@@ -651,6 +651,25 @@ class LinkEnd(BaseModel):
     """
     The node.
     """
+
+
+class LinkPort(BaseModel):
+    """
+    An interface of a node.
+    """
+
+    interface: str
+    """
+    The interface.
+    """
+    node: str
+    """
+    The node.
+    """
+
+
+class Vlan(RootModel[int]):
+    root: Annotated[int, Field(ge=0)]
 
 
 class LinkSettings(BaseModel):
@@ -673,10 +692,14 @@ class LinkSettings(BaseModel):
     """
     How long packets take, in microseconds.
     """
-    encapsulation: Literal["vxlan", "wireguard"] | None = None
+    encapsulation: Literal["vxlan", "wireguard", "gre", "vlan"] | None = None
     mtu: Annotated[int | None, Field(ge=576, le=65535)] = None
     """
     The largest IP packet that passes, in bytes, where that is less than its interfaces take.
+    """
+    vlans: Annotated[list[Vlan] | None, Field(max_length=2, min_length=2)] = None
+    """
+    With `vlan`: the first and the last VLAN that tunnels may have there. No VLAN is that of two tunnels of a domain, and documents cannot have these.
     """
 
 
@@ -934,6 +957,25 @@ class Moved(BaseModel):
     waited: Annotated[int | None, Field(ge=0)] = None
     """
     Packets that waited for it, at both nodes.
+    """
+
+
+class Neighbour(BaseModel):
+    """
+    A node whose probes come in at an interface. Whoever is there can send some that say anything: a link is one where both ends hear each other.
+    """
+
+    interface: str
+    """
+    The interface that it sends them from.
+    """
+    mac: str
+    """
+    The Ethernet address that they are from.
+    """
+    node: str
+    """
+    Its name.
     """
 
 
@@ -1620,6 +1662,21 @@ class AccountingList(BaseModel):
     """
 
 
+class Adjacency(BaseModel):
+    """
+    Interfaces of two nodes that hear each other's probes, beside the link that tunnels go by.
+    """
+
+    a: LinkPort
+    """
+    The end at the node that comes first by name.
+    """
+    b: LinkPort
+    """
+    The other end.
+    """
+
+
 class Capability(BaseModel):
     """
     Something that functions can be asked for.
@@ -1855,6 +1912,10 @@ class Endpoint(BaseModel):
     mtu: Annotated[int | None, Field(ge=0)] = None
     """
     Its largest IP packet, in bytes.
+    """
+    neighbours: list[Neighbour] | None = None
+    """
+    Nodes of the same domain whose probes come in here, as these say.
     """
     up: bool
     """
@@ -2310,13 +2371,17 @@ class LinkSummary(BaseModel):
     """
     How long packets take, in microseconds, as it was declared.
     """
-    encapsulation: Literal["vxlan", "wireguard"] | None = None
+    encapsulation: Literal["vxlan", "wireguard", "gre", "vlan"] | None = None
     """
     How tunnels of graphs go there.
     """
     forth: LinkUse | None = None
     """
     From the first end to the other.
+    """
+    found: list[Literal["addresses", "probes"]] | None = None
+    """
+    How the nodes found it; empty if they did not, so that it is there by the operator's word alone.
     """
     mtu: Annotated[int | None, Field(ge=0)] = None
     """
@@ -2967,6 +3032,10 @@ class LinkList(BaseModel):
     missing: list[MissingLink] | None = None
     """
     Those that were declared, and are not there.
+    """
+    others: list[Adjacency] | None = None
+    """
+    Where nodes are joined as well, as their probes say.
     """
 
 
