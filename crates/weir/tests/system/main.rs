@@ -12,6 +12,7 @@ mod containers;
 mod dashboard;
 mod direct;
 mod domain;
+mod domain_faults;
 mod domain_images;
 mod dpdk;
 mod encapsulations;
