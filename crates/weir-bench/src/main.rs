@@ -6,6 +6,7 @@
 
 mod apps;
 mod backbone;
+mod domain;
 mod functions;
 mod graph;
 mod handwritten;
@@ -51,7 +52,7 @@ struct Args {
     /// Short samples, fewer of them, tables of at most 10,000 entries; writes no files unless --out is given.
     #[arg(long)]
     quick: bool,
-    /// Only workloads whose name starts with PATTERN, or is PATTERN with `*` for any characters; also `apps`, `compile`, `functions`, `memory`, `migration`, `node`, `placement`, `ports`, `references`, `requests`, `topology`, `verify` and `vnf`. Can be repeated. Writes no files unless --out is given; what --out has of other groups stays.
+    /// Only workloads whose name starts with PATTERN, or is PATTERN with `*` for any characters; also `apps`, `compile`, `domain`, `functions`, `memory`, `migration`, `node`, `placement`, `ports`, `references`, `requests`, `topology`, `verify` and `vnf`. Can be repeated. Writes no files unless --out is given; what --out has of other groups stays.
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
     /// Where RESULTS.md, results.json and plots go: the folder `bench` if all is measured.
@@ -144,6 +145,7 @@ fn main() -> Result<()> {
     let others = [
         "apps",
         "compile",
+        "domain",
         "functions",
         "memory",
         "migration",
@@ -227,6 +229,7 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
         functions: Vec::new(),
         vnf: Vec::new(),
         migration: Vec::new(),
+        domain: Vec::new(),
         apps: Vec::new(),
         node: Vec::new(),
         requests: Vec::new(),
@@ -283,6 +286,9 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
     }
     if args.wants("migration", &[]) {
         results.migration = migration::measure(args.quick, &mut results.skipped);
+    }
+    if args.wants("domain", &[]) {
+        results.domain = domain::measure(effort.samples, args.quick, &mut results.skipped);
     }
     if args.wants("apps", &[]) {
         let time = Duration::from_secs(if args.quick { 1 } else { 2 });

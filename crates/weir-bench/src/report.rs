@@ -95,6 +95,7 @@ pub fn markdown(results: &Results, peers: &[Peer]) -> String {
     out += &crate::functions::markdown(&results.functions);
     out += &crate::vnf::markdown(&results.vnf);
     out += &crate::migration::markdown(&results.migration);
+    out += &crate::domain::markdown(&results.domain);
     out += &crate::apps::markdown(&results.apps);
     out += &crate::node::markdown(&results.node);
     out += &crate::requests::markdown(&results.requests);
@@ -298,6 +299,7 @@ mod tests {
             functions: vec![],
             vnf: vec![],
             migration: vec![],
+            domain: vec![],
             apps: vec![],
             node: vec![],
             requests: vec![],

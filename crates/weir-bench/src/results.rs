@@ -50,6 +50,9 @@ pub struct Results {
     /// Functions that move between nodes.
     #[serde(default)]
     pub migration: Vec<crate::migration::Case>,
+    /// Many nodes and their controller.
+    #[serde(default)]
+    pub domain: Vec<crate::functions::Figure>,
     /// A switch that obeys a controller.
     #[serde(default)]
     pub apps: Vec<crate::functions::Figure>,
@@ -84,6 +87,7 @@ impl Results {
         replace(&mut self.functions, part.functions, "functions", &mut groups);
         replace(&mut self.vnf, part.vnf, "vnf", &mut groups);
         replace(&mut self.migration, part.migration, "migration", &mut groups);
+        replace(&mut self.domain, part.domain, "domain", &mut groups);
         replace(&mut self.apps, part.apps, "apps", &mut groups);
         replace(&mut self.node, part.node, "node", &mut groups);
         replace(&mut self.requests, part.requests, "requests", &mut groups);

@@ -98,6 +98,13 @@ pub struct Lab {
 impl Lab {
     /// With the graph running, the NAT at n1.
     pub fn new() -> Result<Lab> {
+        let lab = Lab::joined("migration")?;
+        lab.apply("bench", GRAPH)?;
+        Ok(lab)
+    }
+
+    /// With a folder of this name, and nodes that join, or have joined.
+    pub fn joined(name: &str) -> Result<Lab> {
         let weir = std::env::current_exe()?.with_file_name("weir");
         ensure!(
             weir.exists(),
@@ -108,13 +115,14 @@ impl Lab {
         for name in ["control", "n1", "n2", "n3", "h1", "h3"] {
             names.push((name, Namespace::try_new(name)?));
         }
-        let mut lab = Lab { folder: Folder::new("migration")?, weir, names, daemons: Vec::new() };
+        let mut lab = Lab { folder: Folder::new(name)?, weir, names, daemons: Vec::new() };
         lab.wire();
         lab.start()?;
         Ok(lab)
     }
 
-    fn ns(&self, name: &str) -> &Namespace {
+    /// A namespace.
+    pub fn ns(&self, name: &str) -> &Namespace {
         let found = self.names.iter().find(|(n, _)| *n == name);
         &found.unwrap_or(&self.names[0]).1
     }
@@ -163,8 +171,13 @@ impl Lab {
             let daemon = self.daemon(node, &[&command[..], &join].concat(), &log)?;
             self.daemons.push(daemon);
         }
-        let graph = self.file("graph.yaml");
-        std::fs::write(&graph, GRAPH)?;
+        Ok(())
+    }
+
+    /// Applies a graph as soon as there are nodes for it.
+    pub fn apply(&self, id: &str, document: &str) -> Result<()> {
+        let graph = self.file(&format!("{id}.yaml"));
+        std::fs::write(&graph, document)?;
         let begun = Instant::now();
         while let Err(e) = self.weir("control", &["apply", &graph]) {
             if begun.elapsed() > Duration::from_secs(60) {
@@ -175,7 +188,8 @@ impl Lab {
         Ok(())
     }
 
-    fn file(&self, name: &str) -> String {
+    /// The path of a file of its own.
+    pub fn file(&self, name: &str) -> String {
         self.folder.file(name).display().to_string()
     }
 
@@ -191,7 +205,8 @@ impl Lab {
         Ok(Running(command.spawn()?))
     }
 
-    fn weir(&self, namespace: &str, arguments: &[&str]) -> Result<String> {
+    /// Runs `weir` in a namespace.
+    pub fn weir(&self, namespace: &str, arguments: &[&str]) -> Result<String> {
         Ok(output(self.command(namespace, &self.weir).args(arguments))?)
     }
 

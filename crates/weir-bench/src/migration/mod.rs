@@ -1,6 +1,6 @@
 //! Functions that move between nodes under traffic (Scylla paper, figure 10): three namespaces as machines, a NAT that goes from one to the next each second.
 
-mod lab;
+pub mod lab;
 pub mod traffic;
 
 use std::path::Path;
