@@ -20,7 +20,8 @@ impl Server {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("weir.sock");
         let path = socket.clone();
-        let thread = std::thread::spawn(move || serve(&path, Classes::default(), WorkerOptions::default()));
+        let thread =
+            std::thread::spawn(move || serve(&path, None, Classes::default(), WorkerOptions::default()));
         while UnixStream::connect(&socket).is_err() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
@@ -157,14 +158,14 @@ fn a_subscriber_hears_what_happens_and_a_trace_ends() {
 #[test]
 fn a_second_instance_is_refused_and_a_stale_socket_is_not_in_the_way() {
     let server = Server::start();
-    let error = serve(&server.socket, Classes::default(), WorkerOptions::default()).unwrap_err();
+    let error = serve(&server.socket, None, Classes::default(), WorkerOptions::default()).unwrap_err();
     assert!(matches!(error, ServeError::Running { .. }), "{error}");
     assert!(server.client().call(Command::List).is_ok(), "the first goes on");
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
     let path = socket.clone();
-    let thread = std::thread::spawn(move || serve(&path, Classes::default(), WorkerOptions::default()));
+    let thread = std::thread::spawn(move || serve(&path, None, Classes::default(), WorkerOptions::default()));
     let mut client = loop {
         match Client::connect(&socket) {
             Ok(client) => break client,

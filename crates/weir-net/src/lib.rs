@@ -11,8 +11,8 @@ mod describe;
 mod fields;
 mod flow;
 mod headers;
-pub mod share;
 pub mod probe;
+pub mod share;
 mod view;
 mod wireguard;
 

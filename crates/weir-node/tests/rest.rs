@@ -429,7 +429,7 @@ fn the_real_data_plane_runs_what_rest_asks_for() {
     let classes = weir_plan::Classes::with(weir_switch::CLASSES.iter().copied());
     let engine = std::thread::spawn({
         let socket = socket.clone();
-        move || weir_engine::serve(&socket, classes, weir_engine::WorkerOptions::default()).unwrap()
+        move || weir_engine::serve(&socket, None, classes, weir_engine::WorkerOptions::default()).unwrap()
     });
     let d = Daemon::with(dir, Arc::default());
     let c = &d.client;

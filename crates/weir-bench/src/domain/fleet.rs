@@ -216,7 +216,7 @@ pub fn measure(samples: usize, quick: bool, all: &mut Vec<Figure>, _: &mut Vec<S
     };
     let (memory, share) = at_rest()?;
     say(format!("controller with {NODES} nodes, MB"), vec![memory]);
-    say(format!("the same at rest, % of a processor"), vec![share]);
+    say("the same at rest, % of a processor".to_owned(), vec![share]);
     let graphs = if quick { GRAPHS / 10 } else { GRAPHS };
     let folder = controller.folder.file("graphs");
     let begun = Instant::now();

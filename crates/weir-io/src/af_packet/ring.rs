@@ -72,7 +72,11 @@ impl Ring {
 
     /// The ring that a socket has: its number of frames, their size, and the frame that comes next.
     pub fn map(fd: &OwnedFd, [frames, frame_size, next]: [usize; 3]) -> io::Result<Ring> {
-        if frames == 0 || next >= frames || !(16..=BLOCK).contains(&frame_size) || BLOCK % frame_size != 0 {
+        if frames == 0
+            || next >= frames
+            || !(16..=BLOCK).contains(&frame_size)
+            || !BLOCK.is_multiple_of(frame_size)
+        {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let access = libc::PROT_READ | libc::PROT_WRITE;

@@ -304,7 +304,7 @@ fn newer_image(lab: &Lab, version: &str, more: &str) {
     let manifest = manifest.replace("name: nat\n", "name: nat2\n");
     std::fs::create_dir_all(lab.path("images/nat2")).unwrap();
     lab.write("images/nat2/function.yaml", &manifest);
-    lab.write("images/nat2/function.click", &format!("{}\n{more}", read("function.click")));
+    lab.write("images/nat2/function.click", format!("{}\n{more}", read("function.click")));
 }
 
 #[test]

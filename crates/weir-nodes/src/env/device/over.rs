@@ -10,6 +10,9 @@ use super::Devices;
 /// A port that goes over: the worker that has it, its device, and what the other data plane needs.
 pub type Given = (usize, String, Handed);
 
+/// Ports that came from another data plane, each with its worker, by device.
+pub type Arrived = BTreeMap<String, Vec<(usize, Box<dyn Port>)>>;
+
 impl Devices {
     /// Lets nothing be received, or again.
     pub fn set_deaf(&mut self, deaf: bool) {
@@ -80,7 +83,7 @@ impl Devices {
     }
 
     /// Puts ports in the places of those that were awaited: by device, of this worker, and of others that have none of it yet.
-    pub fn get(&mut self, ports: BTreeMap<String, Vec<(usize, Box<dyn Port>)>>, own: usize) {
+    pub fn get(&mut self, ports: Arrived, own: usize) {
         for (name, ports) in ports {
             let Some(id) = self.find(&name) else { continue };
             for (worker, port) in ports {
