@@ -130,7 +130,6 @@ pub struct ImageDetails {
 #[serde(deny_unknown_fields)]
 pub struct ImageTablesRequest {
     /// Values of its parameters, as in documents.
-    #[serde(default)]
     #[schema(value_type = Object)]
     pub params: BTreeMap<String, serde_json::Value>,
 }

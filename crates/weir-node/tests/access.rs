@@ -177,7 +177,7 @@ const ROUTES: [(&str, &str, &str, &str); 55] = [
     ("post /graphs/{id}/rollback", "/graphs/fw/rollback?revision=1", "", "x - x - x - -"),
     ("post /graphs/{id}/capture", "/graphs/fw/capture", "{}", "x x x x x - -"),
     ("post /graphs/{id}/trace", "/graphs/fw/trace", "{}", "x x x x x - -"),
-    ("post /images/{name}/tables", "/images/firewall/tables", "{}", "x x x x x x x"),
+    ("post /images/{name}/tables", "/images/firewall/tables", "{\"params\": {}}", "x x x x x x x"),
     ("post /plan", "/plan", "GRAPH", "x x x x x - -"),
     ("put /graphs", "/graphs", "LIST", "x - x - x - -"),
     ("put /graphs/{id}", "/graphs/fw", "GRAPH", "x - x - x - -"),

@@ -219,7 +219,7 @@ fn images_come_from_a_registry_by_their_digests_or_not_at_all() {
     assert!(e.contains("damaged") || e.contains("Invalid digest") || e.contains("does not match"), "{e}");
     image(&lab, "web", &web("localhost:5000/apps/web:9", ""));
     let e = apply().fails(1);
-    assert!(e.contains("localhost:5000/apps/web:9") && e.contains("unknown"), "{e}");
+    assert!(e.contains("localhost:5000/apps/web:9") && e.contains("the registry does not have it"), "{e}");
     registry_process.signal("KILL");
     registry_process.wait();
     let e = apply().fails(1);
@@ -276,7 +276,7 @@ fn function_images_are_pushed_to_a_registry_and_pulled_by_their_digests() {
     for (arguments, message) in [
         (["push", &images, "127.0.0.1:5000/weir/x:1"], "function.yaml"),
         (["push", &folder, "weir/x:1"], "HOST/REPOSITORY"),
-        (["pull", "127.0.0.1:5000/weir/nothing:1", "--replace"], "unknown"),
+        (["pull", "127.0.0.1:5000/weir/nothing:1", "--replace"], "the registry does not have it"),
         (["pull", "127.0.0.1:1/weir/nothing:1", "--replace"], "cannot be reached"),
     ] {
         let e = weir(&[&["image"], &arguments[..]].concat()).fails(1);

@@ -75,7 +75,6 @@ pub fn left(lab: &Lab) -> Vec<String> {
     found.extend(entries("/var/run/dpdk").into_iter().filter(|n| n.ends_with(&dpdk)));
     let files = std::fs::read_dir(lab.path("store/weir.functions")).into_iter().flatten().flatten();
     found.extend(files.map(|e| e.path().display().to_string()).filter(|n| n.contains(&clean)));
-    found.extend(entries(&lab.path("store/weir.functions/images")));
     found.sort_unstable();
     found
 }

@@ -79,7 +79,7 @@ class AccountingRecord(BaseModel):
 
 class Alarm(BaseModel):
     """
-    What a graph's monitoring has to say.
+    An alarm of a graph's monitoring.
     """
 
     message: str
@@ -562,7 +562,7 @@ class ImageTablesRequest(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
     )
-    params: dict[str, Any] | None = None
+    params: dict[str, Any]
     """
     Values of its parameters, as in documents.
     """
@@ -2434,7 +2434,7 @@ class Mistake(BaseModel):
 
 class MonitoringStatus(BaseModel):
     """
-    What the monitoring of a graph has measured.
+    The measurements and zones of a graph's monitoring.
     """
 
     measurements: list[MeasurementStatus]

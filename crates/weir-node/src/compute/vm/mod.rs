@@ -260,8 +260,6 @@ impl Workload for Vm {
     const FRESH: bool = false;
     const TAP: bool = true;
     const NEEDS: &'static [(&'static str, &'static str)] = &[(QEMU, PACKAGE)];
-    // It reads kernel and disk only when its sockets are there.
-    const TRIAL: Duration = Duration::from_millis(500);
 
     fn check(&self, spec: &Spec) -> Result<(), ComputeError> {
         if let Some(what) = missing(Self::NEEDS.iter().copied()) {
