@@ -20,8 +20,8 @@ element! {
     ///
     /// What is from another address, or another Ethernet address than that of the share, is dropped (`WrongSource`).
     SharedAddress: "2/2", "h/h";
-    example "FromDevice(eth0) -> mine :: SharedAddress(10.0.0.9:20000-20015) -> Discard;
-        Idle -> [1] mine; mine [1] -> Queue -> ToDevice(eth0);";
+    example "Idle -> mine :: SharedAddress(10.0.0.9:20000-20015) -> Discard;
+        Idle -> [1] mine; mine [1] -> Discard;";
     params {
         /// The address, the ports, and perhaps the protocol.
         pos share: PortShare,
