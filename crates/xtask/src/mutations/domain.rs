@@ -23,8 +23,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a function that moves goes on at the target before the store has it",
         file: "crates/weir-controller/src/migrate/mod.rs",
-        text: "self.turn(id, moving, ex).await\n",
-        instead: "self.turn(id, moving, ex).await?;\n                let now = self.graph(id)?.graph;\n                self.go(id, moving, &now, ex).await;\n                Ok(())\n",
+        text: "self.turn(id, moving, ex).await?;\n",
+        instead: "self.turn(id, moving, ex).await?;\n                let now = self.graph(id)?.graph;\n                self.go(id, moving, &now, ex).await;\n",
         test: MOVES,
     },
     Mutation {
