@@ -62,7 +62,7 @@ pub struct Link {
 
 impl Link {
     /// A link of which nobody said anything.
-    fn new(a: End, b: End, mtu: Option<u32>, found: FoundBy) -> Link {
+    pub(crate) fn new(a: End, b: End, mtu: Option<u32>, found: FoundBy) -> Link {
         Link {
             a,
             b,

@@ -8,10 +8,10 @@
 mod engine;
 mod exchange;
 mod executor;
+mod hand_over;
 mod instance;
 mod library;
 mod options;
-mod over;
 mod router;
 mod server;
 mod shared;

@@ -19,8 +19,8 @@ use weir_plan::Classes;
 use weir_protocol::{Answer, Command, Event, MAX_LINE, Reply, Request, ports_folder};
 
 use crate::engine::Engine;
+use crate::hand_over::ServedSocket;
 use crate::options::WorkerOptions;
-use crate::over::Place;
 use crate::worker::{Handle, Worker};
 
 /// Most connections at a time.
@@ -82,7 +82,7 @@ pub fn serve(
     options: WorkerOptions,
 ) -> Result<(), ServeError> {
     let (lock, listener) = listen(socket)?;
-    let place = Place::new(socket.to_owned(), takes.map(Path::to_owned));
+    let place = ServedSocket::new(socket.to_owned(), takes.map(Path::to_owned));
     let options = WorkerOptions { parked: takes.is_some(), ..options };
     let ports = ports_folder(takes.unwrap_or(socket));
     let awaits = place.clone();
@@ -151,7 +151,7 @@ fn start(
 }
 
 /// When a data plane has taken the place of another: has the lock of that as well, as soon as the other has ended, for as long as this process lives.
-fn lock_when_taken(place: &Place, first: &Path) {
+fn lock_when_taken(place: &ServedSocket, first: &Path) {
     while place.waits() {
         thread::sleep(TAKES);
     }
@@ -203,7 +203,11 @@ fn bind(socket: &Path) -> io::Result<UnixListener> {
 }
 
 /// Serves on a socket until the worker ends, and removes it, unless another data plane has it by then.
-pub(crate) fn serve_on(place: &Arc<Place>, listener: UnixListener, worker: Worker) -> Result<(), ServeError> {
+pub(crate) fn serve_on(
+    place: &Arc<ServedSocket>,
+    listener: UnixListener,
+    worker: Worker,
+) -> Result<(), ServeError> {
     let handle = worker.handle().clone();
     let over = Arc::new(AtomicBool::new(false));
     let (end, ended) = sync_channel::<()>(0);
@@ -232,7 +236,7 @@ pub(crate) fn serve_on(place: &Arc<Place>, listener: UnixListener, worker: Worke
 /// Accepts connections until the end. A socket that somebody has removed is made again: nobody could find this process, nor start
 /// another, which the lock forbids.
 fn serve_again(
-    place: &Place,
+    place: &ServedSocket,
     listener: UnixListener,
     handle: &Handle,
     over: &Arc<AtomicBool>,

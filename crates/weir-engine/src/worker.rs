@@ -16,12 +16,12 @@ use weir_protocol::{Answer, Command, Event, HandedPort};
 use weir_table::Frozen;
 
 use crate::engine::Engine;
-use crate::engine::over::Over;
+use crate::engine::hand_over::HandOver;
 use crate::executor::ExecutorKind;
+use crate::hand_over::{self, Other, ServedSocket};
 use crate::instance::Instance;
 use crate::library::{Code, Gate, Library, Made, Progress};
 use crate::options::WorkerOptions;
-use crate::over::{self, Other, Place};
 use crate::router::rounds::{Look, Round};
 use crate::threads::{Threads, bind, panic_text, troubled};
 use crate::watch::{Listener, TraceRequest};
@@ -61,7 +61,7 @@ enum Message {
     Graphs(Sender<Vec<String>>),
     Bound(Sender<Vec<String>>),
     /// Has another data plane go on.
-    Give(Box<Other>, HashMap<String, Frozen>, Sender<Result<Over, String>>),
+    Give(Box<Other>, HashMap<String, Frozen>, Sender<Result<HandOver, String>>),
     /// Moves packets from now on.
     Go,
     /// Gets ready to go on in place of another one.
@@ -103,7 +103,7 @@ pub struct Handle {
     looks: Looks,
     started: u64,
     /// What it does with its socket, if it may give its place, or takes that of another.
-    place: Option<Arc<Place>>,
+    place: Option<Arc<ServedSocket>>,
     /// Whether another data plane has taken its place.
     given: Arc<AtomicBool>,
 }
@@ -172,7 +172,7 @@ impl Worker {
     }
 
     /// The same at a place that another data plane can take, or that it takes.
-    pub(crate) fn at(self, place: Arc<Place>) -> Worker {
+    pub(crate) fn at(self, place: Arc<ServedSocket>) -> Worker {
         Worker { handle: self.handle.at(place), ..self }
     }
 
@@ -197,7 +197,7 @@ impl Handle {
                 started: self.started,
             }),
             Command::HandOver { socket } => match &self.place {
-                Some(place) if !place.waits() => over::hand_over(self, &place.socket(), &socket),
+                Some(place) if !place.waits() => hand_over::hand_over(self, &place.socket(), &socket),
                 _ => Err(vec!["this data plane has no place that another could take".to_owned()]),
             },
             Command::Begin { pid, ports } => self.begin(pid, ports),
@@ -220,7 +220,7 @@ impl Handle {
     }
 
     /// The same with a place that another data plane can take, or that it takes.
-    pub(crate) fn at(self, place: Arc<Place>) -> Handle {
+    pub(crate) fn at(self, place: Arc<ServedSocket>) -> Handle {
         Handle { place: Some(place), ..self }
     }
 
@@ -254,7 +254,7 @@ impl Handle {
         &self,
         other: Other,
         before: HashMap<String, Frozen>,
-    ) -> Result<Over, Vec<String>> {
+    ) -> Result<HandOver, Vec<String>> {
         self.ask(|reply| Message::Give(Box::new(other), before, reply))?.map_err(|e| vec![e])
     }
 

@@ -14,7 +14,7 @@ pub mod af_packet;
 pub mod af_xdp;
 pub mod bpf;
 mod fork;
-pub mod handed;
+pub mod hand_over;
 pub mod inbox;
 pub mod interface;
 pub mod memif;

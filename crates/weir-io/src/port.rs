@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use weir_net::EtherAddr;
 use weir_packet::Packet;
 
-use crate::handed::Handed;
+use crate::hand_over::Handed;
 use crate::memif::MemifPort;
 
 /// A port, where packets enter and leave.

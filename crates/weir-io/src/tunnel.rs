@@ -18,7 +18,7 @@ use weir_packet::{Checksum, MAX_LEN, Packet, entry};
 
 use crate::af_packet::ring::{Frame, Ring};
 use crate::af_packet::sys;
-use crate::handed::{self, Handed};
+use crate::hand_over::{self, Handed};
 use crate::{Lost, Port, PortError, PortStats, offload, vnet};
 
 /// GRE's IP protocol number.
@@ -189,7 +189,7 @@ impl Port for TunnelPort {
     fn hand_over(&mut self) -> Option<Handed> {
         let fds = [self.receiver.as_fd(), self.sender.as_fd(), self.holder.as_fd()];
         Some(Handed {
-            fds: fds.map(handed::number).to_vec(),
+            fds: fds.map(hand_over::number).to_vec(),
             ring: Some(self.ring.place()),
             method: self.method().to_owned(),
             ..Handed::default()
@@ -197,7 +197,7 @@ impl Port for TunnelPort {
     }
 
     fn take_back(&mut self) {
-        self.ring.doubt();
+        self.ring.mark_stale();
     }
 }
 

@@ -163,7 +163,7 @@ impl AccessPoint {
     }
 
     /// As LSI-0 wants it.
-    fn attachment(&self, graph: &str) -> Attachment {
+    pub(crate) fn attachment(&self, graph: &str) -> Attachment {
         let base = Base::of_name(&self.interface, self.host.as_ref());
         Attachment {
             element: self.element.clone(),

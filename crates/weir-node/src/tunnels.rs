@@ -40,7 +40,8 @@ pub fn trouble(graph: &DesiredGraph) -> Vec<String> {
             format!("sap '{}': this node has no route to {remote}, so that nothing reaches it", a.sap)
         })
     };
-    graph.attachments().iter().filter_map(trouble).collect()
+    let tunnels = graph.attachments.iter().filter(|p| p.tunnel.is_some());
+    tunnels.filter_map(|p| trouble(&p.attachment(&graph.id))).collect()
 }
 
 /// Says by events when tunnels stop to work, and work again.

@@ -23,7 +23,7 @@ pub enum Forwarder {
     /// The engine with packet sockets.
     Packet,
     /// The same, awake for as long as packets come every two milliseconds.
-    Awake,
+    BusyPoll,
     /// The engine with AF_XDP sockets.
     Xdp,
     /// The kernel's bridge.
@@ -49,7 +49,7 @@ impl Forwarder {
     pub const ALL: [Forwarder; 7] = [
         Forwarder::Wire,
         Forwarder::Packet,
-        Forwarder::Awake,
+        Forwarder::BusyPoll,
         Forwarder::Xdp,
         Forwarder::Bridge,
         Forwarder::Nftables,
@@ -60,7 +60,7 @@ impl Forwarder {
     pub fn name(self) -> &'static str {
         match self {
             Forwarder::Packet => "Weir, AF_PACKET",
-            Forwarder::Awake => "Weir, AF_PACKET, --busy-poll 2000",
+            Forwarder::BusyPoll => "Weir, AF_PACKET, --busy-poll 2000",
             Forwarder::Xdp => "Weir, AF_XDP",
             Forwarder::Bridge => "kernel bridge",
             Forwarder::Nftables => "kernel bridge with nftables",
@@ -74,7 +74,7 @@ impl Forwarder {
         const CROSS: &str = "FromDevice(lan) -> ToDevice(wan); FromDevice(wan) -> ToDevice(lan);";
         match self {
             Forwarder::Packet => Ok(Forwarding::Engine(Engine::start(lab, Method::Packet, CROSS)?)),
-            Forwarder::Awake => {
+            Forwarder::BusyPoll => {
                 let options = WorkerOptions { busy_poll: Some(BUSY_POLL), ..Engine::options(Method::Packet) };
                 Ok(Forwarding::Engine(Engine::start_with(lab, options, CROSS)?))
             }

@@ -1,4 +1,4 @@
-//! The DNS server of the operator's zone: told the names of modules by dynamic updates (RFC 2136), which are signed (RFC 8945).
+//! The DNS server of the operator's zone, which gets the names of modules by dynamic updates (RFC 2136) that are signed (RFC 8945).
 //!
 //! A name is written down before the server hears of it, and forgotten when the server has confirmed that it is gone. So what a controller leaves
 //! behind that ends in between, the next one takes away.

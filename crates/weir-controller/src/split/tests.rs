@@ -1,5 +1,6 @@
 use std::net::Ipv4Addr;
 
+use weir_api::members::FoundBy;
 use weir_model::graph::RunAs;
 
 use super::*;
@@ -27,18 +28,7 @@ fn link(a: u8, b: u8) -> Link {
         interface: "m".into(),
         address: Some(Ipv4Addr::new(10, 0, 0, n)),
     };
-    Link {
-        a: end(a),
-        b: end(b),
-        mtu: Some(1500),
-        found: BTreeSet::new(),
-        declared: false,
-        capacity: None,
-        delay: None,
-        encapsulation: Encapsulation::Vxlan,
-        vlans: None,
-        promised: [0, 0],
-    }
+    Link::new(end(a), end(b), Some(1500), FoundBy::Addresses)
 }
 
 fn places(fw: &str) -> Places {

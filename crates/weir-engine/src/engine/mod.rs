@@ -4,7 +4,7 @@ mod devices;
 mod direct;
 mod figures;
 mod graphs;
-pub(crate) mod over;
+pub(crate) mod hand_over;
 mod pool;
 mod run;
 mod state;

@@ -3,7 +3,7 @@
 use weir_table::Frozen;
 
 use super::Engine;
-use super::over::WHOLE;
+use super::hand_over::WHOLE;
 use crate::router::rounds::{Look, Round};
 
 impl Engine {

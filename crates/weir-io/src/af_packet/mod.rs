@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use weir_net::EtherAddr;
 use weir_packet::{Checksum, Packet, entry};
 
-use crate::handed::{self, Handed};
+use crate::hand_over::{self, Handed};
 use crate::offload::{self, OffloadError};
 use crate::vnet;
 use crate::{Lost, Netns, Port, PortError, PortStats};
@@ -147,7 +147,7 @@ impl AfPacketPort {
 
     /// Goes on with a port of another process.
     pub(crate) fn go_on(name: &str, fds: Vec<OwnedFd>, handed: &Handed) -> io::Result<AfPacketPort> {
-        let socket = handed::only(fds)?;
+        let socket = hand_over::only(fds)?;
         let ring = Ring::map(&socket, handed.ring.ok_or(io::ErrorKind::InvalidData)?)?;
         let interface = sys::interface(&socket, name)?;
         Ok(AfPacketPort {
@@ -302,7 +302,7 @@ impl Port for AfPacketPort {
     fn hand_over(&mut self) -> Option<Handed> {
         // Those that send otherwise are not opened by name.
         self.send_offloads.then(|| Handed {
-            fds: vec![handed::number(self.socket.as_fd())],
+            fds: vec![hand_over::number(self.socket.as_fd())],
             ring: Some(self.ring.place()),
             shared: self.shared,
             method: self.method.clone(),
@@ -310,7 +310,7 @@ impl Port for AfPacketPort {
     }
 
     fn take_back(&mut self) {
-        self.ring.doubt();
+        self.ring.mark_stale();
     }
 
     fn mtu(&self) -> Option<u32> {

@@ -19,7 +19,7 @@ pub struct Ring {
     frame_size: usize,
     next: usize,
     /// Whether another process may have received some of the next frames.
-    unsure: bool,
+    stale: bool,
 }
 
 // SAFETY: the mapping belongs to this value alone and is not bound to a thread.
@@ -89,7 +89,7 @@ impl Ring {
             return Err(io::Error::last_os_error());
         }
         let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Ring { memory, frames, frame_size, next, unsure: false })
+        Ok(Ring { memory, frames, frame_size, next, stale: false })
     }
 
     /// What [`map`](Ring::map) needs to know.
@@ -97,13 +97,14 @@ impl Ring {
         [self.frames, self.frame_size, self.next]
     }
 
-    /// Says that another process may have received frames of this ring.
-    pub fn doubt(&mut self) {
-        self.unsure = true;
+    /// Says that another process may have received frames of this ring, so that the next one may be further on.
+    pub fn mark_stale(&mut self) {
+        self.stale = true;
     }
 
     /// Goes to the first frame that the kernel has filled, if there is one.
-    fn look_for_next(&mut self) {
+    #[cold]
+    fn look_for_next(&mut self) -> bool {
         let filled = (0..self.frames).map(|i| (self.next + i) % self.frames).find(|i| {
             // SAFETY: `i` is below `frames`, so that the frame lies in the mapping.
             let base = unsafe { self.memory.add(i * self.frame_size) };
@@ -112,22 +113,20 @@ impl Ring {
             status.load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
         });
         if let Some(next) = filled {
-            (self.next, self.unsure) = (next, false);
+            (self.next, self.stale) = (next, false);
         }
+        filled.is_some()
     }
 
     /// Passes the next filled frame to `f` and gives it back to the kernel. `None` if there is none.
     pub fn next<R>(&mut self, f: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
-        if self.unsure {
-            self.look_for_next();
-        }
         // SAFETY: `next` is below `frames`, so that the frame lies in the mapping; frames are aligned to 2048 bytes.
         let base = unsafe { self.memory.add(self.next * self.frame_size) };
         // SAFETY: the status word is the first field of the frame; kernel and process access it atomically.
         let status = unsafe { AtomicU32::from_ptr(base.cast::<u32>().as_ptr()) };
         let bits = status.load(Ordering::Acquire);
         if bits & libc::TP_STATUS_USER == 0 {
-            return None;
+            return if self.stale && self.look_for_next() { self.next(f) } else { None };
         }
         // SAFETY: the kernel has handed this frame over (acquire load above) and leaves it alone until the status is
         // reset below; the slice does not outlive this call, and `self` is borrowed exclusively.

@@ -15,7 +15,7 @@ use weir_net::{EtherAddr, Headers};
 use weir_packet::{MAX_LEN, Packet, entry};
 
 use crate::af_packet::sys;
-use crate::handed::{self, Handed};
+use crate::hand_over::{self, Handed};
 use crate::offload::OffloadError;
 use crate::{Lost, Netns, Port, PortError, PortStats, vnet};
 
@@ -116,7 +116,7 @@ impl TapPort {
 
     /// Goes on with a port of another process.
     pub(crate) fn go_on(name: &str, kind: Kind, fds: Vec<OwnedFd>) -> io::Result<TapPort> {
-        let fd = handed::only(fds)?;
+        let fd = hand_over::only(fds)?;
         let socket = sys::asking()?;
         let mac = match kind {
             Kind::Tap => sys::interface(&socket, name).ok().map(|i| EtherAddr(i.mac)),
@@ -279,7 +279,7 @@ impl Port for TapPort {
 
     fn hand_over(&mut self) -> Option<Handed> {
         Some(Handed {
-            fds: vec![handed::number(self.fd.as_fd())],
+            fds: vec![hand_over::number(self.fd.as_fd())],
             method: self.method().to_owned(),
             ..Handed::default()
         })

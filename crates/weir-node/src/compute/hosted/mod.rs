@@ -11,7 +11,7 @@ mod workload;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use async_trait::async_trait;
 use nix::sys::signal::Signal;
@@ -40,6 +40,8 @@ struct Shared<W> {
     /// The functions that are there.
     known: Mutex<BTreeMap<InstanceId, Arc<Function>>>,
     workload: W,
+    /// Whether what there is was looked at before.
+    first_look: Once,
 }
 
 /// A function that is there.
@@ -59,7 +61,13 @@ struct Function {
 impl<W: Workload> Hosted<W> {
     /// A driver with its functions in a folder.
     pub fn new(functions: PathBuf, workload: W, notices: UnboundedSender<Notice>) -> Hosted<W> {
-        Hosted(Arc::new(Shared { functions, notices, known: Mutex::default(), workload }))
+        Hosted(Arc::new(Shared {
+            functions,
+            notices,
+            known: Mutex::default(),
+            workload,
+            first_look: Once::new(),
+        }))
     }
 }
 
@@ -165,7 +173,8 @@ impl<W: Workload> Compute for Hosted<W> {
             let tag = if works { record.instance.tag.clone() } else { String::new() };
             observed.push(Observed { id, tag, ports });
         }
-        self.0.forget_images();
+        // What an earlier daemon left; later ones go with the functions that used them.
+        self.0.first_look.call_once(|| self.0.forget_images());
         Ok(observed)
     }
 

@@ -18,6 +18,8 @@ const INTERVAL: Duration = Duration::from_millis(250);
 const LOG_ROUNDS: u32 = 4;
 /// In how many of them it is looked whether it works.
 const PULSE_ROUNDS: u32 = 8;
+/// After how many rounds its namespace is entered to look at its ports: that takes a thread.
+const PORT_ROUNDS: u32 = 24;
 /// How long it may not work until that is told.
 const HUNG_TOLD: Duration = Duration::from_secs(2);
 /// How long it may not work until it is started again.
@@ -171,7 +173,7 @@ impl<W: Workload> Watch<W> {
             {
                 return reason;
             }
-            if rounds.is_multiple_of(PULSE_ROUNDS)
+            if rounds.is_multiple_of(PORT_ROUNDS)
                 && let Some(reason) = self.lost_port().await
             {
                 return reason;

@@ -1,10 +1,10 @@
 //! Devices: ports that graphs open by name and share.
 
-mod awake;
+mod busy_poll;
 mod direct;
 mod figures;
+mod hand_over;
 mod losses;
-mod over;
 mod share;
 mod trouble;
 
@@ -17,13 +17,13 @@ use weir_io::interface::{Method, Options, Share};
 use weir_io::{Lost, Poller, Port, PortError, PortSpec, PortStats, Waker};
 use weir_packet::Packet;
 
-use awake::Awake;
+use busy_poll::BusyPoll;
 pub use direct::Join;
 use direct::{Joints, Past};
 use figures::add;
+pub use hand_over::Given;
 pub use losses::{Loss, Sender, between};
 use losses::{Waiting, left_behind, note};
-pub use over::Given;
 use share::Lent;
 use trouble::{close, drain};
 
@@ -116,11 +116,11 @@ pub struct Devices {
     share: Option<Share>,
     /// On other workers than the first: the interfaces that may be opened.
     only: Option<BTreeMap<String, Lent>>,
-    awake: Awake,
+    busy_poll: BusyPoll,
     /// Whether who uses and reads devices has changed.
     pub stale: bool,
     /// Whether nothing is received.
-    deaf: bool,
+    paused: bool,
     joints: Joints,
 }
 
@@ -141,9 +141,9 @@ impl Devices {
             keys: Vec::new(),
             share: None,
             only: None,
-            awake: Awake::default(),
+            busy_poll: BusyPoll::default(),
             stale: false,
-            deaf: false,
+            paused: false,
             joints: Joints::default(),
         })
     }
@@ -166,7 +166,7 @@ impl Devices {
     /// Says how long the next packet is waited for awake where packets come more often than that; zero: never. Without it, it is a moment
     /// that costs no processor.
     pub fn set_busy_poll(&mut self, bound: Duration) {
-        self.awake = Awake::bounded(bound);
+        self.busy_poll = BusyPoll::bounded(bound);
     }
 
     /// Says where sockets are that are named without a folder.
@@ -243,7 +243,7 @@ impl Devices {
             *options = lent.unwrap_or(Options { method, share, ..options.clone() });
         }
         let id = self.put_without_port(&name, spec);
-        self.fails(id, &refused, self.awake.came_at());
+        self.fails(id, &refused, self.busy_poll.came_at());
         Ok(id)
     }
 
@@ -407,7 +407,7 @@ impl Devices {
             return;
         }
         out.append(&mut d.pending);
-        if self.deaf {
+        if self.paused {
             return;
         }
         let Some(port) = &mut d.port else { return };
@@ -420,7 +420,7 @@ impl Devices {
                 d.readable = n == max || (port.fd().is_none() && !port.ended());
                 let back = !d.trouble.is_empty() && port.is_up() == Some(true);
                 if n > 0 {
-                    self.awake.came(n, now);
+                    self.busy_poll.came(n, now);
                 }
                 if n > 0 || back {
                     self.works(id);
@@ -540,7 +540,7 @@ impl Devices {
 
     /// Whether a device has packets to receive, as far as is known.
     pub fn any_readable(&self) -> bool {
-        !self.deaf
+        !self.paused
             && self.list.iter().flatten().any(|d| d.readable && d.port.is_some() && !d.readers.is_empty())
     }
 
@@ -550,7 +550,7 @@ impl Devices {
     /// While packets come thick and fast ([`set_busy_poll`](Devices::set_busy_poll)), the next is waited for awake for a moment: going to
     /// sleep and being woken, which the sender pays for, would cost more. A moment without packets ends that until traffic is dense again.
     pub fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        if let Some(awake) = self.awake.time() {
+        if let Some(awake) = self.busy_poll.time() {
             let start = Instant::now();
             let most = timeout.map_or(awake, |t| t.min(awake));
             while start.elapsed() < most && !self.poller.is_woken() {
@@ -561,7 +561,7 @@ impl Devices {
                 std::hint::spin_loop();
             }
             if !self.poller.is_woken() {
-                self.awake.in_vain();
+                self.busy_poll.in_vain();
             }
         }
         self.ask_poller(|poller, keys| poller.sleep(timeout, keys))

@@ -4,15 +4,15 @@
 //! frame ─► Stack::input ─► wire: headers ─► neighbours (ARP, NDP)
 //!                                      ├──► icmp
 //!                                      ├──► udp
-//!                                      └──► tcp: the connection by its addresses and ports ─► engine: smoltcp, of this one alone
+//!                                      └──► tcp: the connection by its addresses and ports ─► machines: smoltcp, of this one alone
 //!                                            ├─ handshake: what has no connection yet, or none any more
 //!                                            └─ wheel: when which connection is to be looked at again
 //! Stack::poll ─► what there is to send ─► neighbours: where to ─► frames
 //! ```
 
-mod engine;
 mod handshake;
 mod icmp;
+mod machines;
 mod neighbours;
 mod tcp;
 mod udp;

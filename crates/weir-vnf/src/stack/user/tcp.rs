@@ -14,8 +14,8 @@ use smoltcp::wire::{TcpControl, TcpPacket, TcpRepr, TcpTimestampRepr};
 use weir_net::Tcp as View;
 use weir_packet::Packet;
 
-use super::engine::{Engine, Machine};
 use super::handshake::{HalfOpen, Step, Syn, TimeWait};
+use super::machines::{Machine, Machines};
 use super::wheel::{Micros, Wheel};
 use super::wire::Datagram;
 use super::{Config, Key, Outcome, Port, Tuple, wire};
@@ -30,7 +30,7 @@ const PORTS: std::ops::Range<u16> = 32_768..61_000;
 
 #[derive(Debug)]
 pub(super) struct Tcp {
-    engine: Engine,
+    machines: Machines,
     connections: Slab<Connection>,
     /// Connections that get segments.
     known: HashMap<Tuple, usize>,
@@ -84,7 +84,7 @@ impl Tcp {
     pub(super) fn new(config: &Config, now: Micros) -> Self {
         let half_open = HalfOpen::new(now);
         Self {
-            engine: Engine::new(config, half_open.random(0)),
+            machines: Machines::new(config, half_open.random(0)),
             connections: Slab::new(),
             known: HashMap::new(),
             servers: Vec::new(),
@@ -144,7 +144,7 @@ impl Tcp {
             if flags & View::ACK != 0 {
                 view.set_ack(view.ack().wrapping_sub(connection.shift));
             }
-            self.engine.input(&mut connection.machine, packet, wire::ETHERNET, now);
+            self.machines.input(&mut connection.machine, packet, wire::ETHERNET, now);
             self.finish(index, out);
             self.review(index, now, true, out);
             return self.stir(index);
@@ -210,7 +210,7 @@ impl Tcp {
             ack_number: Some(number(syn.first.wrapping_add(1))),
             // That of a SYN is not scaled.
             window_len: self.window(config, None),
-            window_scale: syn.scale.map(|_| self.engine.scale()),
+            window_scale: syn.scale.map(|_| self.machines.scale()),
             max_seg_size: Some(config.mtu - headers),
             sack_permitted: syn.selective,
             timestamp: syn.stamp.map(|theirs| TcpTimestampRepr::new((now / 1000) as u32, theirs)),
@@ -221,7 +221,7 @@ impl Tcp {
 
     /// All of our window, as it is written to a peer with this scale.
     fn window(&self, config: &Config, scale: Option<u8>) -> u16 {
-        (config.buffer >> scale.map_or(0, |_| self.engine.scale())).min(65_535) as u16
+        (config.buffer >> scale.map_or(0, |_| self.machines.scale())).min(65_535) as u16
     }
 
     /// A handshake is over but for its last segment: makes the connection from what is known of it.
@@ -234,7 +234,7 @@ impl Tcp {
         answer: u32,
         now: Micros,
     ) -> bool {
-        let mut machine = self.engine.machine();
+        let mut machine = self.machines.machine();
         if machine.socket().listen(tuple.local).is_err() {
             return false;
         }
@@ -250,10 +250,10 @@ impl Tcp {
             ..plain(tuple, TcpControl::Syn)
         };
         let Some(packet) = wire::segment(tuple.remote.ip(), tuple.local.ip(), &theirs) else { return false };
-        self.engine.input(&mut machine, packet, wire::ETHERNET, now);
-        self.engine.output(&mut machine, now);
+        self.machines.input(&mut machine, packet, wire::ETHERNET, now);
+        self.machines.output(&mut machine, now);
         // It was sent already, with another sequence number.
-        let sent = self.engine.sent();
+        let sent = self.machines.sent();
         let Some(seq) = sent.last().and_then(|(packet, _)| sequence(packet)) else { return false };
         let index = self.insert(Connection {
             shift: answer.wrapping_sub(seq),
@@ -276,8 +276,8 @@ impl Tcp {
     pub(super) fn connect(&mut self, config: &Config, to: SocketAddr, now: Micros) -> io::Result<Key> {
         let local = config.source(to.ip()).filter(|_| wire::is_host(to.ip())).ok_or(Errno::ENETUNREACH)?;
         let (tuple, behind) = self.free_port(config, local, to, now).ok_or(Errno::EADDRNOTAVAIL)?;
-        let mut machine = self.engine.machine();
-        self.engine.connect(&mut machine, to, tuple.local).map_err(|_| Errno::EADDRNOTAVAIL)?;
+        let mut machine = self.machines.machine();
+        self.machines.connect(&mut machine, to, tuple.local).map_err(|_| Errno::EADDRNOTAVAIL)?;
         let mut first = self.half_open.first_number(tuple, now);
         if let Some(behind) = behind {
             self.ended.remove(&tuple);
@@ -445,7 +445,7 @@ impl Tcp {
                 self.review(index, now, false, out);
                 continue;
             }
-            let more = self.engine.output(&mut connection.machine, now);
+            let more = self.machines.output(&mut connection.machine, now);
             self.finish(index, out);
             self.review(index, now, false, out);
             if more {

@@ -18,7 +18,7 @@ const HALF_CLOSED: Micros = 60_000_000;
 impl Tcp {
     /// Gives what smoltcp sent for a connection its real sequence numbers, and to whoever sends it.
     pub(super) fn finish(&mut self, index: usize, out: &mut Outcome) {
-        let mut sent = self.engine.sent();
+        let mut sent = self.machines.sent();
         let connection = &mut self.connections[index];
         let Tuple { local, remote } = connection.tuple;
         for (mut packet, cut) in sent.drain(..) {
@@ -48,7 +48,7 @@ impl Tcp {
             }
             out.packets.push((packet, remote.ip()));
         }
-        self.engine.reuse(sent);
+        self.machines.reuse(sent);
     }
 
     /// Sees what has changed of a connection; `heard`: because its peer sent something.
@@ -113,7 +113,7 @@ impl Tcp {
         let is_known = self.known.get(&tuple) == Some(&index);
         if connection.closed && connection.state == State::TimeWait {
             // The peer's end is to be acknowledged.
-            self.engine.output(&mut connection.machine, now);
+            self.machines.output(&mut connection.machine, now);
             self.finish(index, out);
             let (ours, theirs) = self.connections[index].last;
             self.ended.add(tuple, ours, theirs, now);
@@ -140,7 +140,7 @@ impl Tcp {
             return self.review(index, now, false, out);
         }
         let own = connection.since.map(|(since, _)| since + patience);
-        let next = self.engine.next(&connection.machine, now);
+        let next = self.machines.next(&connection.machine, now);
         if let Some(at) = [own, next].into_iter().flatten().min()
             && connection.timer.is_none_or(|timer| at < timer)
         {
@@ -156,6 +156,6 @@ impl Tcp {
         }
         let mut machine = connection.machine;
         machine.socket().abort();
-        self.engine.recycle(machine);
+        self.machines.recycle(machine);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use weir_io::handed::{Giver, Handed};
+use weir_io::hand_over::{Handed, PidFd};
 use weir_nodes::env::device::Given;
 use weir_protocol::HandedPort;
 use weir_table::Frozen;
@@ -16,7 +16,7 @@ const SETTLE: Duration = Duration::from_millis(20);
 pub(crate) const WHOLE: &str = "";
 
 /// The engine that takes the place of this one.
-pub(crate) trait Heir {
+pub(crate) trait Successor {
     /// Gives it the last round of a graph's state.
     fn round(&mut self, graph: &str, text: String) -> Result<(), String>;
 
@@ -26,7 +26,7 @@ pub(crate) trait Heir {
 
 /// What came of it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Over {
+pub(crate) struct HandOver {
     /// Of state, in the last rounds.
     pub bytes: u64,
     /// For how long nothing was received.
@@ -65,28 +65,28 @@ impl Engine {
     /// Has another engine go on in place of this one, which has `before` of each graph's tables. If that fails, this one goes on.
     pub(crate) fn hand_over(
         &mut self,
-        heir: &mut dyn Heir,
+        successor: &mut dyn Successor,
         before: &HashMap<String, Frozen>,
-    ) -> Result<Over, String> {
+    ) -> Result<HandOver, String> {
         let begun = Instant::now();
-        self.set_deaf(true);
-        let done = self.settle_down(begun).and_then(|()| self.give_all(heir, before));
+        self.set_paused(true);
+        let done = self.settle_down(begun).and_then(|()| self.give_all(successor, before));
         match done {
-            Ok(bytes) => Ok(Over { bytes, pause: begun.elapsed() }),
+            Ok(bytes) => Ok(HandOver { bytes, pause: begun.elapsed() }),
             Err(e) => {
                 self.with_rest(|first, rest| {
                     first.rt.env.devices.take_back_given();
                     rest.iter_mut().for_each(|e| e.rt.env.devices.take_back_given());
                 });
-                self.set_deaf(false);
+                self.set_paused(false);
                 Err(e)
             }
         }
     }
 
-    fn set_deaf(&mut self, deaf: bool) {
-        self.with_rest(|_, rest| rest.iter_mut().for_each(|e| e.rt.env.devices.set_deaf(deaf)));
-        self.rt.env.devices.set_deaf(deaf);
+    fn set_paused(&mut self, paused: bool) {
+        self.with_rest(|_, rest| rest.iter_mut().for_each(|e| e.rt.env.devices.set_paused(paused)));
+        self.rt.env.devices.set_paused(paused);
     }
 
     /// Sends what has come, until nothing is under way.
@@ -110,7 +110,11 @@ impl Engine {
         }
     }
 
-    fn give_all(&mut self, heir: &mut dyn Heir, before: &HashMap<String, Frozen>) -> Result<u64, String> {
+    fn give_all(
+        &mut self,
+        successor: &mut dyn Successor,
+        before: &HashMap<String, Frozen>,
+    ) -> Result<u64, String> {
         self.with_rest(|first, rest| {
             first.rt.env.tick();
             let graphs: Vec<String> = first.names.keys().cloned().collect();
@@ -120,14 +124,14 @@ impl Engine {
                 let (router, rt) = first.graph(graph)?;
                 let text = router.look(rt, rest, WHOLE, true)?.written(before.get(graph))?;
                 bytes += text.len() as u64;
-                heir.round(graph, text)?;
+                successor.round(graph, text)?;
             }
             let mut ports = first.rt.env.devices.give(0)?;
             for e in rest {
                 let worker = e.worker();
                 ports.extend(e.rt.env.devices.give(worker)?);
             }
-            heir.begin(ports.into_iter().map(port).collect())?;
+            successor.begin(ports.into_iter().map(port).collect())?;
             Ok(bytes)
         })
     }
@@ -139,7 +143,7 @@ impl Engine {
         }
         let giver = match ports.is_empty() {
             true => None,
-            false => Some(Giver::of(pid).map_err(|e| format!("process {pid}: {e}"))?),
+            false => Some(PidFd::of(pid).map_err(|e| format!("process {pid}: {e}"))?),
         };
         let mut by_device: BTreeMap<String, Vec<(usize, Handed)>> = BTreeMap::new();
         for HandedPort { worker, device, fds, ring, shared, method } in ports {

@@ -31,7 +31,7 @@ pub(super) fn stamp() -> u32 {
 }
 
 /// The interface that all connections of a core share.
-pub(super) struct Engine {
+pub(super) struct Machines {
     interface: Interface,
     wire: Wire,
     /// Of connections that are over: their memory is used again.
@@ -39,9 +39,9 @@ pub(super) struct Engine {
     buffer: usize,
 }
 
-impl std::fmt::Debug for Engine {
+impl std::fmt::Debug for Machines {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("spare", &self.spare.len()).finish_non_exhaustive()
+        f.debug_struct("Machines").field("spare", &self.spare.len()).finish_non_exhaustive()
     }
 }
 
@@ -71,7 +71,7 @@ struct Wire {
     capabilities: DeviceCapabilities,
 }
 
-impl Engine {
+impl Machines {
     pub(super) fn new(config: &Config, seed: u64) -> Self {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ip;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_io::handed::Handed;
+use weir_io::hand_over::Handed;
 use weir_io::{Port, PortSpec};
 
 use super::Devices;
@@ -15,8 +15,8 @@ pub type Arrived = BTreeMap<String, Vec<(usize, Box<dyn Port>)>>;
 
 impl Devices {
     /// Lets nothing be received, or again.
-    pub fn set_deaf(&mut self, deaf: bool) {
-        self.deaf = deaf;
+    pub fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
         // What came meanwhile wakes nobody again.
         self.list.iter_mut().flatten().for_each(|d| d.readable = true);
     }

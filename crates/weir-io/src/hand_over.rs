@@ -16,17 +16,17 @@ use crate::{Lost, Port, PortError, PortSpec, PortStats};
 
 /// The process that a port comes from.
 #[derive(Debug)]
-pub struct Giver(OwnedFd);
+pub struct PidFd(OwnedFd);
 
-impl Giver {
+impl PidFd {
     /// The process of that number.
     ///
     /// # Errors
     /// There is none.
-    pub fn of(pid: u32) -> io::Result<Giver> {
+    pub fn of(pid: u32) -> io::Result<PidFd> {
         // SAFETY: the call takes two numbers and gives a new descriptor or an error.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-        owned(fd).map(Giver)
+        owned(fd).map(PidFd)
     }
 
     /// A descriptor of the process as one of this process.
@@ -87,7 +87,7 @@ impl PortSpec {
     ///
     /// # Errors
     /// The descriptors cannot be had, or ports of this kind do not go over.
-    pub fn go_on(&self, giver: &Giver, handed: &Handed) -> Result<Box<dyn Port>, PortError> {
+    pub fn go_on(&self, giver: &PidFd, handed: &Handed) -> Result<Box<dyn Port>, PortError> {
         let fail = |source| PortError::Os { name: self.name(), action: "take it over", source };
         let fds = handed.fds.iter().map(|fd| giver.descriptor(*fd)).collect::<Result<Vec<_>, _>>();
         let fds = fds.map_err(fail)?;
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_descriptor_of_a_process_is_had_by_its_number() {
         let (mut here, there) = UnixStream::pair().unwrap();
-        let own = Giver::of(std::process::id()).unwrap();
+        let own = PidFd::of(std::process::id()).unwrap();
         let same = own.descriptor(there.as_raw_fd()).unwrap();
         drop(there);
         UnixStream::from(same).write_all(b"x").unwrap();
@@ -192,19 +192,19 @@ mod tests {
         here.read_exact(&mut byte).unwrap();
         assert_eq!(byte, *b"x");
         own.descriptor(9999).unwrap_err();
-        Giver::of(u32::MAX >> 1).unwrap_err();
+        PidFd::of(u32::MAX >> 1).unwrap_err();
     }
 
     #[test]
     fn a_process_is_killed_and_its_end_waited_for() {
         let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
-        Giver::of(child.id()).unwrap().kill().unwrap();
+        PidFd::of(child.id()).unwrap().kill().unwrap();
         assert!(!child.wait().unwrap().success());
     }
 
     #[test]
     fn only_packet_sockets_and_virtual_interfaces_go_over() {
-        let own = Giver::of(std::process::id()).unwrap();
+        let own = PidFd::of(std::process::id()).unwrap();
         let spec = PortSpec::device("memif:/nowhere", interface::Options::default()).unwrap();
         spec.go_on(&own, &Handed::default()).map(drop).unwrap_err();
         let tap = PortSpec::Tap { name: "x".into(), options: tap::Options::default() };

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use weir_io::handed::Giver;
+use weir_io::hand_over::PidFd;
 use weir_protocol::{Answer, Client, Command, HandedPort};
 use weir_table::Frozen;
 
-use crate::engine::over::{Heir, Over, WHOLE};
+use crate::engine::hand_over::{HandOver, Successor, WHOLE};
 use crate::worker::Handle;
 
 /// Most rounds in which what changed is copied while packets move.
@@ -26,7 +26,7 @@ const WHILE_WAITING: Duration = Duration::from_secs(5);
 
 /// The place that a data plane is to take: its socket becomes this one when it begins.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ServedSocket {
     /// The socket of the other one.
     pub of: PathBuf,
     /// Its own, until it begins.
@@ -35,12 +35,12 @@ pub(crate) struct Place {
     waits: AtomicBool,
 }
 
-impl Place {
+impl ServedSocket {
     /// Of a data plane with a socket of its own, which waits for the place of another if that has one.
-    pub fn new(own: PathBuf, of: Option<PathBuf>) -> Arc<Place> {
+    pub fn new(own: PathBuf, of: Option<PathBuf>) -> Arc<ServedSocket> {
         let waits = AtomicBool::new(of.is_some());
         let of = of.unwrap_or_else(|| own.clone());
-        Arc::new(Place { of, own: Mutex::new(own), waits })
+        Arc::new(ServedSocket { of, own: Mutex::new(own), waits })
     }
 
     fn lock(&self) -> MutexGuard<'_, PathBuf> {
@@ -71,7 +71,7 @@ impl Place {
 /// The data plane that takes the place, as the old one sees it.
 pub(crate) struct Other {
     client: Client,
-    process: Giver,
+    process: PidFd,
 }
 
 impl Other {
@@ -81,7 +81,7 @@ impl Other {
         let Answer::Hello { pid, .. } = ask(&mut client, Command::Hello)? else {
             return Err("it does not say which process it is".to_owned());
         };
-        let process = Giver::of(pid).map_err(|e| format!("process {pid}: {e}"))?;
+        let process = PidFd::of(pid).map_err(|e| format!("process {pid}: {e}"))?;
         Ok(Other { client, process })
     }
 
@@ -104,7 +104,7 @@ fn ask(client: &mut Client, command: Command) -> Result<Answer, String> {
     client.call(command).map_err(|e| format!("the other data plane: {}", weir_io::with_causes(&e)))
 }
 
-impl Heir for Other {
+impl Successor for Other {
     fn round(&mut self, graph: &str, text: String) -> Result<(), String> {
         self.give(graph, text).map_err(|e| format!("graph '{graph}': {e}"))
     }
@@ -128,7 +128,7 @@ pub(crate) fn hand_over(handle: &Handle, own: &Path, socket: &str) -> Result<Ans
         other.client.set_patience(WHILE_WAITING).map_err(|e| vec![e.to_string()])?;
         handle.give_place(other, before)
     });
-    let Over { bytes, pause } = done.inspect_err(|_| {
+    let HandOver { bytes, pause } = done.inspect_err(|_| {
         // It may have the other one's name by now; this process makes it again.
         let _ = std::fs::remove_file(own);
     })?;
