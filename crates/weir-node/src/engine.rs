@@ -75,13 +75,13 @@ pub struct Engine {
 
 /// A data plane that is to take the place of the one that runs. It ends when this is dropped before it has.
 #[derive(Debug)]
-pub(crate) struct Heir {
+pub(crate) struct Successor {
     connection: Connection,
     pid: u32,
     socket: PathBuf,
 }
 
-impl Heir {
+impl Successor {
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.pid
@@ -93,7 +93,7 @@ impl Heir {
     }
 }
 
-impl DataPlane for Heir {
+impl DataPlane for Successor {
     async fn call(&self, command: Command) -> Result<Answer, CallError> {
         self.connection.call(command).await
     }
@@ -168,7 +168,7 @@ impl Engine {
     ///
     /// # Errors
     /// It does not start.
-    pub(crate) async fn heir(&self) -> Result<Heir, String> {
+    pub(crate) async fn successor(&self) -> Result<Successor, String> {
         let mut name = self.place.socket.as_os_str().to_owned();
         name.push(".next");
         let socket = PathBuf::from(name);
@@ -178,7 +178,7 @@ impl Engine {
         command.extend(["--takes-over".into(), own.to_owned()]);
         let connection = start(&EnginePlace { socket: socket.clone(), command }).await?;
         match connection.call(Command::Hello).await.map_err(|e| e.to_string())? {
-            Answer::Hello { version: VERSION, pid, .. } => Ok(Heir { connection, pid, socket }),
+            Answer::Hello { version: VERSION, pid, .. } => Ok(Successor { connection, pid, socket }),
             other => Err(format!("it answered Hello with {other:?}")),
         }
     }

@@ -1,7 +1,7 @@
 //! A data plane of another program takes the place of the one that runs, with all graphs, their state and the ports of devices.
 //!
 //! The new one gets the graphs as any data plane does, while the old one moves packets, but opens no ports. Then the old one copies what graphs have in
-//! their tables, stands still for a moment, and gives the rest and its ports; which of both goes on is between the two (`weir_engine`'s `over`).
+//! their tables, stands still for a moment, and gives the rest and its ports; which of both goes on is between the two (`weir_engine`'s `hand_over`).
 //! Whatever fails, one of them has all; if both are lost, another is started, as at any other time.
 
 use std::os::unix::fs::MetadataExt;
@@ -76,8 +76,8 @@ impl Node<Engine> {
         let view = self.view();
         let Some((old, before)) = change.known.clone() else { return Err("nothing is known of it".into()) };
         let old_pid = old.split('@').next().and_then(|pid| pid.parse().ok()).unwrap_or_default();
-        let heir = Arc::new(self.plane.heir().await?);
-        let mut next = Runtime::new(heir.clone(), self.store.clone());
+        let successor = Arc::new(self.plane.successor().await?);
+        let mut next = Runtime::new(successor.clone(), self.store.clone());
         next.memory = change.memory;
         next.observe().await.map_err(|e| format!("{e:?}"))?;
         let Some((process, mut running)) = next.known.take() else {
@@ -94,8 +94,8 @@ impl Node<Engine> {
             return Err(format!("it does not run graph '{id}': {}", errors.join("; ")));
         }
         let _alone = self.plane.hold().await;
-        let socket = heir.socket().display().to_string();
-        let pid = heir.pid();
+        let socket = successor.socket().display().to_string();
+        let pid = successor.pid();
         let pause = match self.plane.call(Command::HandOver { socket }).await {
             Ok(Answer::HandedOver { pause_micros, .. }) => Some(Duration::from_micros(pause_micros)),
             Ok(other) => return Err(format!("it answered with {other:?}")),
@@ -108,7 +108,7 @@ impl Node<Engine> {
                     return Err(e);
                 } else {
                     let begin = Command::Begin { pid: 0, ports: Vec::new() };
-                    heir.call(begin).await.map_err(|e| e.to_string())?;
+                    successor.call(begin).await.map_err(|e| e.to_string())?;
                     None
                 }
             }

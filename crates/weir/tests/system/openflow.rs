@@ -27,11 +27,11 @@ fn reaches(from: &Ns, address: &str) -> bool {
     from.run(&["ping", "-c1", "-W1", address]).code == 0
 }
 
-/// What `weir show` says of the switch's controller.
+/// What `weir show` says of the switch's controller; nothing while the switch does not answer in time.
 fn controller(node: &Node) -> String {
     let shown = node.weir(&["show", "openflow"]).ok();
     let line = shown.lines().find(|l| l.starts_with("switch ") && l.contains("tcp:"));
-    line.unwrap_or_else(|| panic!("no controller in\n{shown}")).to_owned()
+    line.unwrap_or_default().to_owned()
 }
 
 /// `ovs-ofctl` against the switch of the graph, through its own socket.
@@ -47,7 +47,7 @@ fn a_learning_switch_of_os_ken_controls_a_graph_and_what_becomes_of_it_without()
     let node = Node::start(&lab);
     node.weir(&["apply", EXAMPLE]).ok();
     assert!(!reaches(&a, "10.9.0.2"), "without rules nothing passes");
-    assert!(controller(&node).contains("not connected"), "{}", controller(&node));
+    until("that there is none", || controller(&node).contains("not connected"));
     let mut os_ken = learning(&lab, "node");
     until("the controller", || controller(&node).contains("connected, equal"));
     until_pings(&a, "10.9.0.2");
